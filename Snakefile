@@ -1,0 +1,21 @@
+# The CIR pipeline: games -> trajectories -> forks -> outcomes -> router -> evaluation -> report.
+#   snakemake --profile profiles/local --configfile config/demo.yaml
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+include: "rules/common.smk"
+include: "rules/games.smk"
+include: "rules/trajectories.smk"
+include: "rules/forks.smk"
+include: "rules/outcomes.smk"
+include: "rules/router.smk"
+include: "rules/evaluation.smk"
+include: "rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        f"{RESULTS}/report/index.html",

@@ -1,0 +1,118 @@
+"""The command `cir`: one subcommand a stage. Imports are lazy, so that `cir --help` answers at once."""
+
+import importlib
+import os
+import sys
+
+import click
+
+from pipeline import __version__
+from pipeline.errors import CirError
+
+# stage, command, where it lives, one line. The line stands here so that help needs no import of the stages.
+COMMANDS: list[tuple[str, str, str, str]] = [
+    ("games", "games", "pipeline.games.command:games", "Index ALFWorld's games, generate new ones, translate them."),
+    (
+        "trajectories",
+        "cohorts",
+        "pipeline.trajectories.command:cohorts",
+        "Draw disjoint cohorts; settle which tasks are feasible.",
+    ),
+    (
+        "trajectories",
+        "factual",
+        "pipeline.trajectories.command:factual",
+        "Run the agent unaltered on a cohort's tasks.",
+    ),
+    (
+        "trajectories",
+        "trunk",
+        "pipeline.trajectories.command:trunk",
+        "Alter one observation and run on, without recovery.",
+    ),
+    ("forks", "fork", "pipeline.forks.command:fork", "Fork every trunk at k + d and apply one operator."),
+    ("outcomes", "pairs", "pipeline.outcomes.command:pairs", "Pair each branch with its trunk; list what fell out."),
+    (
+        "outcomes",
+        "effects",
+        "pipeline.outcomes.command:effects",
+        "Rescues, harms, effects and intervals of a pairs table.",
+    ),
+    (
+        "outcomes",
+        "contrast",
+        "pipeline.outcomes.command:contrast",
+        "Difference of effects between two conditions, paired.",
+    ),
+    (
+        "router",
+        "features",
+        "pipeline.router.command:features",
+        "Features of every candidate moment, from the prefix only.",
+    ),
+    ("router", "fit", "pipeline.router.command:fit", "Fit the router on out-of-fold predictions."),
+    ("router", "decide", "pipeline.router.command:decide", "Ask a fitted router about one prefix."),
+    ("evaluation", "evaluate", "pipeline.evaluation.command:evaluate", "Compare policies on held-out tasks."),
+    ("report", "report", "pipeline.report.command:report", "Write the study's page and figures."),
+    ("config", "config", "pipeline.config.command:config", "Check a study's config; regenerate its schema and docs."),
+]
+
+
+class Stages(click.Group):
+    """A group whose subcommands are imported when they are called, and listed by stage."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """Names in the order of the stages."""
+        return [name for _, name, _, _ in COMMANDS]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """The command of that name, imported now, or None."""
+        for _, command, where, _ in COMMANDS:
+            if command == name:
+                module, attribute = where.split(":")
+                return getattr(importlib.import_module(module), attribute)
+        return None
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """One section a stage, from the table above."""
+        for stage in dict.fromkeys(stage for stage, *_ in COMMANDS):
+            with formatter.section(stage.capitalize()):
+                formatter.write_dl([(name, line) for s, name, _, line in COMMANDS if s == stage])
+
+
+@click.group(cls=Stages, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="cir")
+def cir() -> None:
+    """Measure how often a recovery rescues or harms an agent's run, by paired forks, and learn when to intervene.
+
+    Data goes to stdout, talk to stderr. Exit codes: 0 done; 1 a check failed; 2 the call, config or an input is wrong.
+
+    \b
+    Example: the effects of a finished study
+      cir effects results/demo/outcomes/pairs.parquet
+    """
+
+
+def main() -> None:
+    """Entry point: a user's mistake ends with one message and its exit code, never with a traceback."""
+    try:
+        sys.exit(cir.main(standalone_mode=False) or 0)
+    except CirError as error:
+        click.echo(f"cir: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("cir: interrupted; what was finished is kept", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our stdout (head, less) has left; the interpreter must not complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+if __name__ == "__main__":
+    main()

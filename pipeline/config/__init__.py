@@ -1,0 +1,1 @@
+"""The study's config: pydantic models as the only source of keys, defaults, schema and documentation."""

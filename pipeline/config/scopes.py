@@ -1,0 +1,82 @@
+"""Which config keys concern which stage: the one table that rules, commands and documentation share.
+
+A stage is given exactly these keys as one canonical JSON param, so changing a key re-runs the stages listed with it and
+what follows from them, and nothing else.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from pipeline.config.models import Study
+from pipeline.errors import BadInput
+from pipeline.records.canonical import canonical_json
+
+Model = TypeVar("Model", bound=BaseModel)
+
+# Stage -> dotted keys. Wildcards of a job (its cohort, condition, delay, operator) are chosen by the workflow's targets.
+SCOPES: dict[str, tuple[str, ...]] = {
+    "generate": ("games.generate",),
+    "index": ("games.root",),
+    "translate": (),
+    "draw": ("cohorts",),
+    "factual": ("agent", "harness"),
+    "settle": ("cohorts", "protocol.conditions", "protocol.alteration"),
+    "trunk": ("agent", "harness", "protocol.alteration"),
+    "fork": ("agent", "harness", "protocol.alteration", "protocol.texts"),
+    "pairs": ("protocol.conditions", "protocol.delays", "protocol.operators", "statistics.null_alterations"),
+    "effects": ("statistics.resamples", "statistics.seed"),
+    "features": ("router.operator", "router.delays", "protocol.conditions", "harness.turns", "harness.actions"),
+    "fit": (
+        "router.C",
+        "router.lambda",
+        "router.epsilon",
+        "router.folds",
+        "router.seed",
+        "router.gamma_quantiles",
+        "router.conditions",
+        "router.delays",
+        "router.operator",
+    ),
+    "evaluate": ("statistics.resamples", "statistics.seed"),
+    "report": (),
+}
+# Keys that no stage reads: they choose where results stand or which jobs there are.
+TARGETS = ("study", "games.source")
+
+
+def settings(study: Study, stage: str) -> str:
+    """Canonical JSON of the keys that concern a stage, nested as in the config."""
+    whole = study.model_dump(mode="json", by_alias=True)
+    chosen: dict[str, Any] = {}
+    for path in SCOPES[stage]:
+        *parents, last = path.split(".")
+        source, target = whole, chosen
+        for part in parents:
+            source, target = source[part], target.setdefault(part, {})
+        target[last] = source[last]
+    return canonical_json(chosen)
+
+
+def section(text: str, path: str, model: type[Model]) -> Model:
+    """One section out of a `--settings` JSON. Raises BadInput naming the key that is missing or wrong."""
+    try:
+        value: Any = json.loads(text)
+    except ValueError as error:
+        raise BadInput(
+            f"--settings: is no valid JSON ({error}); `cir config settings STUDY.yaml STAGE` prints it"
+        ) from error
+    for part in path.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            raise BadInput(
+                f"--settings: lacks the key {path}; `cir config settings STUDY.yaml STAGE` prints what a stage needs"
+            )
+        value = value[part]
+    try:
+        # Not strict: JSON has one kind of number, so a whole 2 may stand for 2.0.
+        return model.model_validate(value, strict=False)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadInput(f"--settings: {path}.{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from error

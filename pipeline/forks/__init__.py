@@ -1,0 +1,1 @@
+"""Stage 3: branches forked from every trunk at k + d, one operator each."""

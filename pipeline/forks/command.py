@@ -1,0 +1,38 @@
+"""`cir fork`: one job per (cohort, condition, delay, operator), looping over the cohort's tasks."""
+
+import click
+
+
+@click.command()
+@click.option("--delay", required=True, type=click.IntRange(min=0), help="Environment actions after the altered reply.")
+@click.option("--operator", required=True, help="Recovery operator; none = the A/A arm.")
+@click.option("--trunk", required=True, type=click.Path(), help="Trunks of the cohort under one condition.")
+@click.option("--translations", required=True, type=click.Path(), help="The games' translations.")
+@click.option("--settings", required=True, help="The config keys of this stage, as JSON (`cir config settings`).")
+@click.option("--threads", default=1, show_default=True, help="Worker processes.")
+@click.option("--out", required=True, type=click.Path(), help="Forks table to write.")
+def fork(delay: int, operator: str, trunk: str, translations: str, settings: str, threads: int, out: str) -> None:
+    """Fork every trunk at action k + d, apply one operator, and let the agent go on.
+
+    \b
+    Example: cir fork --delay 1 --operator refresh --trunk trunk.parquet --translations translations.parquet \\
+               --settings "$(cir config settings config/demo.yaml fork)" --out part.parquet
+    """
+    from pipeline.forks.branches import branch_row, branch_units, lost_branch
+    from pipeline.harness.play import job_key, parse_settings, play_all
+    from pipeline.records.tables import read_rows, write_rows
+    from pipeline.runtime.journal import Journal
+    from pipeline.trajectories.runs import translations_of
+
+    trunks = read_rows(trunk, "trajectories")
+    tasks = [row["task"] for row in trunks]
+    games = translations_of(tasks, read_rows(translations, "translations"), translations)
+    units, rows = branch_units(trunks, delay, operator, games)
+    what = f"fork d={delay} {operator}"
+    with Journal(out, job_key(what, settings, [trunk, translations], f"{__name__}:fork")) as journal:
+        played = play_all(units, parse_settings(settings), threads, journal, what)
+        by_task = {row["task"]: row for row in trunks}
+        for unit in units:
+            row = played.get(unit.task)
+            rows.append(branch_row(unit, delay, row) if row else lost_branch(unit, by_task[unit.task], delay))
+        write_rows(out, sorted(rows, key=lambda row: row["task"]), "forks")

@@ -1,0 +1,166 @@
+"""Playing one unit in a worker process: rebuild its prefix, check it, apply the operator, let the agent go on.
+
+Factual runs, trunks and branches differ only in what a unit holds, so there is one function for all three.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pipeline.agents.protocol import Agent
+from pipeline.agents.registry import build
+from pipeline.config.models import AgentSection, Alteration, Harness, RecoveryTexts
+from pipeline.config.scopes import section
+from pipeline.environment import AlfworldEnvironment, Translation
+from pipeline.harness.conditions import condition
+from pipeline.harness.operators import operator
+from pipeline.harness.session import Altered, Session
+from pipeline.provenance.code import code_digest
+from pipeline.records.canonical import digest, file_sha256
+from pipeline.runtime.journal import Journal
+from pipeline.runtime.progress import tracked
+from pipeline.runtime.workers import WorkerDied, run_units
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One episode to play.
+
+    `prefix` are the recorded outputs to replay, `k` the altered action of `condition` (None: nothing is altered),
+    `operator` what to apply after the prefix (None: nothing, the run is a trajectory). `expected_state` and
+    `expected_transcript` are the hashes that the origin had after the same prefix; None is not checked.
+    """
+
+    task: str
+    translation: bytes
+    prefix: tuple[str, ...] = ()
+    condition: str = "clean"
+    k: int | None = None
+    operator: str | None = None
+    expected_state: str | None = None
+    expected_transcript: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.task} ({self.condition}, {self.operator or 'no operator'})"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The sections of the config that playing depends on."""
+
+    agent: AgentSection
+    harness: Harness
+    alteration: Alteration = field(default_factory=Alteration)
+    texts: RecoveryTexts = field(default_factory=RecoveryTexts)
+
+
+class Player:
+    """An agent and an environment that are used for one unit after another."""
+
+    def __init__(self, settings: Settings):
+        """Build the agent; the environment comes with the first unit."""
+        self.settings = settings
+        self.agent: Agent = build(settings.agent.kind, settings.agent.parameters)
+        self.environment: AlfworldEnvironment | None = None
+
+    def play(self, unit: Unit) -> dict[str, Any]:
+        """Play a unit to its end: a row of the trajectories table, for a branch with its fork's columns.
+
+        The prefix is replayed, never generated again; where its hashes differ from the origin's the row is `excluded`
+        by name and nothing is played on (protocol.md section 1).
+        """
+        session = Session(unit.task, self._load(unit.translation), self.settings.harness, self._altered(unit))
+        session.replay(unit.prefix)
+        first_new = len(session.steps) if unit.operator else 0
+        fork = {"state_hash": session.steps[-1].state_hash, "transcript_hash": session.transcript_hash}
+        excluded = _mismatch(unit, fork)
+        intervened = False
+        if excluded is None and session.exit is None:
+            if unit.operator is not None:
+                chosen = operator(unit.operator, self.settings.texts)
+                session.intervene(chosen)
+                intervened = chosen.applies
+            episode = session.run(self.agent)
+        else:
+            episode = session.episode()
+        row = episode.row()
+        row["steps"] = [asdict(step) for step in episode.steps[first_new:]]
+        row["excluded"] = excluded or ("infrastructure" if episode.exit == "infrastructure" else None)
+        if unit.operator is not None:
+            row |= fork | {"final_transcript_hash": episode.transcript_hash, "intervened": intervened}
+        return row
+
+    def _load(self, translation: bytes) -> AlfworldEnvironment:
+        game = Translation.from_bytes(translation)
+        if self.environment is None:
+            self.environment = AlfworldEnvironment(game)
+        else:
+            self.environment.load(game)
+        return self.environment
+
+    def _altered(self, unit: Unit) -> Altered | None:
+        if unit.k is None:
+            return None
+        alteration = self.settings.alteration
+        return Altered(condition(unit.condition, alteration), unit.k, alteration.length)
+
+
+def _mismatch(unit: Unit, fork: Mapping[str, str]) -> str | None:
+    if unit.expected_state not in (None, fork["state_hash"]):
+        return "state-mismatch"
+    if unit.expected_transcript not in (None, fork["transcript_hash"]):
+        return "transcript-mismatch"
+    return None
+
+
+_player: Player | None = None
+
+
+def _setup(settings: Settings) -> None:
+    global _player
+    _player = Player(settings)
+
+
+def _work(unit: Unit) -> dict[str, Any]:
+    assert _player is not None
+    return _player.play(unit)
+
+
+def play_all(
+    units: Sequence[Unit], settings: Settings, threads: int, journal: Journal, what: str
+) -> dict[str, dict[str, Any]]:
+    """Play units (one a task) in `threads` worker processes; rows by task.
+
+    Rows the journal holds are taken from it and not played again. A unit whose worker died twice gets no row; the
+    caller counts it as infrastructure. Rows that ended as infrastructure are not journaled, so a later run tries again.
+    """
+    rows = dict(journal.rows)
+    left = [unit for unit in units if unit.task not in rows]
+    for unit, row in tracked(_results(left, settings, threads), len(units), what, done=len(units) - len(left)):
+        if not isinstance(row, WorkerDied):
+            rows[unit.task] = row
+            if row["excluded"] != "infrastructure":
+                journal.add(unit.task, row)
+    return rows
+
+
+def _results(units: Sequence[Unit], settings: Settings, threads: int) -> Iterator[tuple[Unit, Any]]:
+    if units:
+        yield from run_units(units, _work, _setup, (settings,), threads)
+
+
+def parse_settings(text: str) -> Settings:
+    """Settings from a `--settings` JSON; sections a stage isn't given keep their defaults and are not used by it."""
+    given = json.loads(text).get("protocol", {})
+    return Settings(
+        agent=section(text, "agent", AgentSection),
+        harness=section(text, "harness", Harness),
+        alteration=section(text, "protocol.alteration", Alteration) if "alteration" in given else Alteration(),
+        texts=section(text, "protocol.texts", RecoveryTexts) if "texts" in given else RecoveryTexts(),
+    )
+
+
+def job_key(what: str, settings: str, inputs: Sequence[str], command: str) -> str:
+    """What identifies a job's episodes: its units, config, inputs and code. Finished ones are reused only under the same key."""
+    return digest([what, json.loads(settings), [file_sha256(path) for path in inputs], code_digest(command)])

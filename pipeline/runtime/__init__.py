@@ -1,0 +1,1 @@
+"""Running many episodes: worker processes, a journal of what is finished, progress."""

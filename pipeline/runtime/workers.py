@@ -1,0 +1,70 @@
+"""Many independent units in worker processes; a worker that dies takes at most its own unit with it."""
+
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+Unit = TypeVar("Unit")
+Result = TypeVar("Result")
+
+IN_FLIGHT = 2  # units handed out per worker: one running, one waiting
+
+
+class WorkerDied:
+    """Stands for the result of a unit whose worker process was killed twice."""
+
+
+def run_units(
+    units: Sequence[Unit],
+    work: Callable[[Unit], Result],
+    setup: Callable[..., None],
+    arguments: tuple[Any, ...],
+    workers: int,
+) -> Iterator[tuple[Unit, Result | WorkerDied]]:
+    """Yield (unit, result) as they finish, from `workers` processes that each called `setup(*arguments)` once.
+
+    Processes, not threads: the translation library keeps globals. When a worker dies (out of memory, a crash in the
+    engine) the units that were in flight run again one at a time; a unit that kills its worker then too is yielded with
+    WorkerDied. Exceptions of `work` propagate.
+    """
+    waiting = list(reversed(units))
+    suspects: list[Unit] = []
+    while waiting or suspects:
+        alone = bool(suspects)
+        with _pool(1 if alone else workers, setup, arguments) as pool:
+            running: dict[Future[Result], Unit] = {}
+            try:
+                while suspects or running if alone else waiting or running:
+                    limit = 1 if alone else workers * IN_FLIGHT
+                    source = suspects if alone else waiting
+                    while source and len(running) < limit:
+                        unit = source.pop()
+                        running[pool.submit(work, unit)] = unit
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        result = future.result()
+                        yield running.pop(future), result
+            except BrokenProcessPool:
+                yield from _after_death(running, suspects, alone)
+
+
+def _after_death(running: dict[Any, Any], suspects: list[Any], alone: bool) -> Iterator[tuple[Any, WorkerDied]]:
+    """Sort out a broken pool: finished units keep their result, lost ones become suspects, a second death is final."""
+    for future, unit in running.items():
+        if future.done() and future.exception() is None:
+            yield unit, future.result()
+        elif alone:
+            print(f"a worker process died twice on {unit}; counted as infrastructure", file=sys.stderr)
+            yield unit, WorkerDied()
+        else:
+            suspects.append(unit)
+    if not alone:
+        print(f"a worker process died; {len(suspects)} units run again one at a time", file=sys.stderr)
+
+
+def _pool(workers: int, setup: Callable[..., None], arguments: tuple[Any, ...]) -> ProcessPoolExecutor:
+    # spawn: a forked child would inherit the locks of Arrow's threads in an unknown state.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=setup, initargs=arguments)

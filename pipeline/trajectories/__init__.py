@@ -1,0 +1,1 @@
+"""Stage 2: cohorts, factual runs, trunks."""

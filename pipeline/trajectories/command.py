@@ -1,0 +1,155 @@
+"""`cir cohorts draw|settle`, `cir factual`, `cir trunk`."""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from pipeline.config.models import Cohort
+
+SETTINGS = click.option(
+    "--settings", required=True, help="The config keys of this stage, as JSON (`cir config settings`)."
+)
+THREADS = click.option("--threads", default=1, show_default=True, help="Worker processes.")
+TRANSLATIONS = click.option("--translations", required=True, type=click.Path(), help="The games' translations.")
+
+
+def _cohorts_of(settings: str) -> dict[str, "Cohort"]:
+    from pipeline.config.models import Cohort
+    from pipeline.config.scopes import section
+
+    names = json.loads(settings).get("cohorts", {})
+    return {name: section(settings, f"cohorts.{name}", Cohort) for name in names}
+
+
+@click.group()
+def cohorts() -> None:
+    """Draw disjoint cohorts of candidates; settle which tasks are feasible.
+
+    \b
+    Example: cir cohorts draw --games games.parquet --settings "$(cir config settings config/demo.yaml draw)" \\
+               --out candidates.parquet
+    """
+
+
+@cohorts.command()
+@click.option("--games", required=True, type=click.Path(), help="The games table.")
+@SETTINGS
+@click.option("--out", required=True, type=click.Path(), help="Candidates table to write.")
+def draw(games: str, settings: str, out: str) -> None:
+    """Draw every cohort's candidates: disjoint by game and by task folder.
+
+    \b
+    Example: cir cohorts draw --games games.parquet --settings "$(cir config settings config/demo.yaml draw)" \\
+               --out candidates.parquet
+    """
+    from pipeline.records.tables import read_rows, write_rows
+    from pipeline.trajectories.cohorts import draw as draw_cohorts
+
+    write_rows(out, draw_cohorts(read_rows(games, "games"), _cohorts_of(settings)), "candidates")
+
+
+@cohorts.command()
+@click.option("--candidates", required=True, type=click.Path(), help="The candidates table.")
+@click.option(
+    "--trajectories", required=True, type=click.Path(), help="Folder that holds cohort=<name>/factual.parquet."
+)
+@SETTINGS
+@click.option("--out", required=True, type=click.Path(), help="Cohorts table to write.")
+def settle(candidates: str, trajectories: str, settings: str, out: str) -> None:
+    """Fill each cohort with its first feasible candidates; name why the others fell out.
+
+    \b
+    Example: cir cohorts settle --candidates candidates.parquet --trajectories trajectories \\
+               --settings "$(cir config settings config/demo.yaml settle)" --out cohorts.parquet
+    """
+    from pathlib import Path
+
+    from pipeline.config.models import Alteration
+    from pipeline.config.scopes import section
+    from pipeline.records.tables import read_rows, write_rows
+    from pipeline.trajectories.cohorts import settle as settle_cohorts
+
+    sizes = {name: cohort.size for name, cohort in _cohorts_of(settings).items()}
+    columns = ["task", "success", "actions", "excluded"]
+    factual = {
+        (name, row["task"]): row
+        for name in sizes
+        for row in read_rows(Path(trajectories, f"cohort={name}", "factual.parquet"), columns=columns)
+    }
+    rows = settle_cohorts(
+        read_rows(candidates, "candidates"),
+        factual,
+        sizes,
+        json.loads(settings)["protocol"]["conditions"],
+        section(settings, "protocol.alteration", Alteration),
+    )
+    write_rows(out, rows, "cohorts")
+    for name in sizes:
+        mine = [row for row in rows if row["cohort"] == name]
+        solved = sum(bool(row["factual_success"]) for row in mine if row["feasible"])
+        click.echo(f"{name}: {sizes[name]} of {len(mine)} candidates taken, {solved} solved factually", err=True)
+
+
+@click.command()
+@click.option("--cohort", required=True, help="Name of the cohort.")
+@click.option("--candidates", required=True, type=click.Path(), help="The candidates table.")
+@TRANSLATIONS
+@SETTINGS
+@THREADS
+@click.option("--out", required=True, type=click.Path(), help="Trajectories table to write.")
+def factual(cohort: str, candidates: str, translations: str, settings: str, threads: int, out: str) -> None:
+    """Run the agent on a cohort's candidates: nothing altered, no recovery.
+
+    \b
+    Example: cir factual --cohort main --candidates candidates.parquet --translations translations.parquet \\
+               --settings "$(cir config settings config/demo.yaml factual)" --out factual.parquet
+    """
+    from pipeline.records.tables import read_rows
+    from pipeline.trajectories.runs import factual_units, translations_of
+
+    tasks = [row["task"] for row in read_rows(candidates, "candidates") if row["cohort"] == cohort]
+    units = factual_units(tasks, translations_of(tasks, read_rows(translations, "translations"), translations))
+    _play(units, settings, threads, out, f"factual {cohort}", inputs=[candidates, translations])
+
+
+@click.command()
+@click.option("--cohort", required=True, help="Name of the cohort.")
+@click.option("--condition", required=True, help="clean, stale-N or missing.")
+@click.option("--cohorts", required=True, type=click.Path(), help="The settled cohorts table.")
+@click.option("--factual", required=True, type=click.Path(), help="The cohort's factual trajectories.")
+@TRANSLATIONS
+@SETTINGS
+@THREADS
+@click.option("--out", required=True, type=click.Path(), help="Trajectories table to write.")
+def trunk(
+    cohort: str, condition: str, cohorts: str, factual: str, translations: str, settings: str, threads: int, out: str
+) -> None:
+    """Replay each task to action k, show its reply as the condition has it, and run on without recovery.
+
+    \b
+    Example: cir trunk --cohort main --condition stale-2 --cohorts cohorts.parquet --factual factual.parquet \\
+               --translations translations.parquet --settings "$(cir config settings config/demo.yaml trunk)" \\
+               --out trunk.parquet
+    """
+    from pipeline.records.tables import read_rows
+    from pipeline.trajectories.runs import translations_of, trunk_units
+
+    members = [row for row in read_rows(cohorts, "cohorts") if row["cohort"] == cohort and row["feasible"]]
+    games = translations_of([row["task"] for row in members], read_rows(translations, "translations"), translations)
+    episodes = {row["task"]: row for row in read_rows(factual, "trajectories")}
+    units = trunk_units(members, episodes, condition, games)
+    _play(units, settings, threads, out, f"trunk {cohort} {condition}", inputs=[cohorts, factual, translations])
+
+
+def _play(units: list, settings: str, threads: int, out: str, what: str, inputs: list[str]) -> None:
+    from pipeline.harness.play import job_key, parse_settings, play_all
+    from pipeline.records.tables import write_rows
+    from pipeline.runtime.journal import Journal
+    from pipeline.trajectories.runs import lost_episode
+
+    with Journal(out, job_key(what, settings, inputs, f"{__name__}:_play")) as journal:
+        rows = play_all(units, parse_settings(settings), threads, journal, what)
+        episodes = [rows.get(unit.task) or lost_episode(unit.task, unit.condition, unit.k) for unit in units]
+        write_rows(out, episodes, "trajectories")

@@ -1,0 +1,36 @@
+"""The study of this run, and what every rule shares: paths, the config keys of a stage, the digest of its code."""
+
+import os
+
+from pipeline.config.load import parse_study
+from pipeline.config.scopes import settings as settings_of
+from pipeline.errors import CirError
+from pipeline.provenance.code import code_digest
+from pipeline.records.canonical import digest
+
+try:
+    STUDY = parse_study(config, "the study's config")
+except CirError as error:
+    raise WorkflowError(str(error)) from None
+
+RESULTS = f"results/{STUDY.study}"
+COHORTS = sorted(STUDY.cohorts)
+FIT = next(name for name in COHORTS if STUDY.cohorts[name].role == "fit")
+EVALUATE = [name for name in COHORTS if STUDY.cohorts[name].role == "evaluate"]
+
+
+wildcard_constraints:
+    cohort=r"[a-z0-9_-]+",
+    condition=r"[a-z0-9-]+",
+    delay=r"\d+",
+    operator=r"[a-z0-9-]+",
+
+
+def keys(stage):
+    """The config keys that concern a stage, as one canonical JSON: Snakemake re-runs what depends on a changed one."""
+    return settings_of(STUDY, stage)
+
+
+def code(stage):
+    """Digest of the code behind a command (`forks.command:fork`); an edited comment leaves it as it was."""
+    return code_digest(f"pipeline.{stage}")

@@ -1,0 +1,60 @@
+"""
+Stage 4, outcomes: pair each branch with its trunk; count rescues and harms; give their intervals.
+
+REQUIRED INPUTS
+    results/<study>/games/cohorts.parquet, all trunks and all forks
+OUTPUTS
+    results/<study>/outcomes/pairs.parquet        one row a planned unit with two outcomes
+    results/<study>/outcomes/exclusions.parquet   one row a unit without, and why
+    results/<study>/outcomes/effects.parquet      four cells, effect, interval, tests
+"""
+
+
+rule pairs:
+    input:
+        cohorts=rules.settle.output.cohorts,
+        trunks=expand(rules.trunk.output.trunk, cohort=COHORTS, condition=STUDY.protocol.conditions),
+        forks=expand(
+            rules.fork.output.part,
+            cohort=COHORTS,
+            condition=STUDY.protocol.conditions,
+            delay=STUDY.protocol.delays,
+            operator=STUDY.protocol.operators,
+        ),
+    output:
+        pairs=f"{RESULTS}/outcomes/pairs.parquet",
+        exclusions=f"{RESULTS}/outcomes/exclusions.parquet",
+    params:
+        trajectories=f"{RESULTS}/trajectories",
+        forks=f"{RESULTS}/forks",
+        keys=keys("pairs"),
+        code=code("outcomes.command:pairs"),
+    log:
+        f"{RESULTS}/logs/pairs.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/pairs.tsv"
+    conda:
+        "../envs/analysis.yaml"
+    shell:
+        "cir pairs --cohorts {input.cohorts:q} --trajectories {params.trajectories:q} --forks {params.forks:q}"
+        " --settings {params.keys:q} --out {output.pairs:q} --exclusions {output.exclusions:q} > {log} 2>&1"
+
+
+rule effects:
+    input:
+        pairs=rules.pairs.output.pairs,
+    output:
+        effects=f"{RESULTS}/outcomes/effects.parquet",
+    params:
+        resamples=STUDY.statistics.resamples,
+        seed=STUDY.statistics.seed,
+        keys=keys("effects"),
+        code=code("outcomes.command:effects"),
+    log:
+        f"{RESULTS}/logs/effects.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/effects.tsv"
+    conda:
+        "../envs/analysis.yaml"
+    shell:
+        "cir effects {input.pairs:q} --resamples {params.resamples} --seed {params.seed} --out {output.effects:q} > {log} 2>&1"
