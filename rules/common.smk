@@ -16,7 +16,7 @@ except CirError as error:
 RESULTS = f"results/{STUDY.study}"
 COHORTS = sorted(STUDY.cohorts)
 FIT = next(name for name in COHORTS if STUDY.cohorts[name].role == "fit")
-EVALUATE = [name for name in COHORTS if STUDY.cohorts[name].role == "evaluate"]
+EVALUATE = next(name for name in COHORTS if STUDY.cohorts[name].role == "evaluate")
 
 
 wildcard_constraints:

@@ -68,7 +68,13 @@ def study(tmp_path):
 
 def paired(folder, exclude_null=False):
     tables = pair_up(
-        folder / "cohorts.parquet", folder / "trajectories", folder / "forks", CONDITIONS, DELAYS, OPERATORS, exclude_null
+        folder / "cohorts.parquet",
+        folder / "trajectories",
+        folder / "forks",
+        CONDITIONS,
+        DELAYS,
+        OPERATORS,
+        exclude_null,
     )
     return [table.to_pylist() for table in tables]
 
@@ -150,7 +156,9 @@ def test_null_alterations_are_flagged_or_excluded(study):
 
     folder = study(change)
     pairs, _ = paired(folder)
-    assert {(row["task"], row["condition"]) for row in pairs if row["null_alteration"]} == {("folder0/trial0", "stale-2")}
+    assert {(row["task"], row["condition"]) for row in pairs if row["null_alteration"]} == {
+        ("folder0/trial0", "stale-2")
+    }
     pairs, exclusions = paired(folder, exclude_null=True)
     assert len(pairs) == 20
     assert [row["reason"] for row in exclusions].count("null-alteration") == 4
@@ -263,7 +271,9 @@ def test_populations_clusters_and_null_alterations(tmp_path):
 def test_a_contrast_is_paired_inside_tasks(tmp_path):
     groups = [("a", 30, "stale-2", 1, "refresh", 6, 0), ("a", 28, "clean", 1, "refresh", 0, 4)]
     write_table(tmp_path / "pairs.parquet", counts_table(groups))
-    text = run("contrast", tmp_path / "pairs.parquet", "--condition", "stale-2", "--versus", "clean", "--format", "json")
+    text = run(
+        "contrast", tmp_path / "pairs.parquet", "--condition", "stale-2", "--versus", "clean", "--format", "json"
+    )
     row = next(row for row in json.loads(text) if row["population"] == "complete")
     # 28 tasks have both; tasks 0-3 gain 2 each, tasks 4-5 gain 1.
     assert row["n"] == 28
@@ -330,7 +340,7 @@ def test_empty_tables_and_absent_conditions_have_a_clear_end(tmp_path):
     with pytest.raises(BadInput, match="holds no rows"):
         effects(tmp_path / "pairs.parquet")
     write_table(tmp_path / "pairs.parquet", table)
-    with pytest.raises(BadInput, match="no task has both stale-2 and clean.*conditions clean"):
+    with pytest.raises(BadInput, match=r"no task has both stale-2 and clean.*conditions clean"):
         contrast(tmp_path / "pairs.parquet", "stale-2", "clean")
     with pytest.raises(BadInput, match="equal size"):
         effects(tmp_path / "pairs.parquet", interval=Interval(cluster="folder", exact=True))

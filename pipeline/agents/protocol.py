@@ -22,7 +22,7 @@ class Completion:
     completion_tokens: int | None = None
 
 
-class ContextLimit(Exception):  # noqa: N818 - the name of the exit it leads to
+class ContextLimit(Exception):
     """The messages no longer fit the agent's context: the episode ends with the exit `context-limit`."""
 
 

@@ -23,7 +23,9 @@ def _scripted(parameters: Mapping[str, Any]) -> Agent:
         if type(value) is not known[name].type:
             raise BadInput(f"agent.parameters.{name}: expected {known[name].type.__name__}, got {value!r}")
     if parameters.get("likely_kinds", 0) < 0:
-        raise BadInput(f"agent.parameters.likely_kinds: expected a number of kinds, 0 or more, got {parameters['likely_kinds']}")
+        raise BadInput(
+            f"agent.parameters.likely_kinds: expected a number of kinds, 0 or more, got {parameters['likely_kinds']}"
+        )
     return ScriptedAgent(Parameters(**parameters), modules_digest("pipeline.agents.scripted"))
 
 
@@ -43,7 +45,9 @@ def build(kind: str, parameters: Mapping[str, Any]) -> Agent:
 @cache
 def modules_digest(package: str) -> str:
     """sha256 over the modules of an agent's package; comments, docstrings and formatting do not count."""
-    modules = sorted((item for item in files(package).iterdir() if item.name.endswith(".py")), key=lambda item: item.name)
+    modules = sorted(
+        (item for item in files(package).iterdir() if item.name.endswith(".py")), key=lambda item: item.name
+    )
     return digest({module.name: meaning(module.read_text()) for module in modules})
 
 

@@ -67,20 +67,44 @@ def settings(study: str, stage: str) -> None:
 
 
 @config.command()
+@click.option("--study", required=True, help="The whole study, as JSON.")
+@click.option("--out", required=True, type=click.Path(), help="File to write.")
+def record(study: str, out: str) -> None:
+    """Write a study's whole config beside its results, defaults filled in.
+
+    \b
+    Example: cir config record --study "$(cat study.json)" --out results/demo/study.json
+    """
+    import json
+
+    from pipeline.config.load import parse_study
+    from pipeline.errors import BadInput
+    from pipeline.records.files import write_json
+
+    try:
+        values = json.loads(study)
+    except ValueError as error:
+        raise BadInput(f"--study: is no valid JSON ({error})") from error
+    write_json(out, parse_study(values, "--study").model_dump(mode="json", by_alias=True))
+
+
+@config.command()
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit 1 where a file is out of date.")
 def docs(only_check: bool) -> None:
-    """Regenerate config/schema.json and the key table of config/README.md from the models.
+    """Regenerate config/schema.json, the key table of config/README.md, and docs/tables.md from models and schemas.
 
     \b
     Example: cir config docs --check
     """
     from pipeline.config.document import schema_text, with_key_table
     from pipeline.errors import CheckFailed
+    from pipeline.records.document import tables_text
     from pipeline.records.files import write_text
 
     wanted = {
         FOLDER / "schema.json": schema_text(),
         FOLDER / "README.md": with_key_table((FOLDER / "README.md").read_text()),
+        Path("docs/tables.md"): tables_text(),
     }
     stale = [str(path) for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     if only_check and stale:

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -67,16 +67,20 @@ def _problem(item: Mapping[str, Any]) -> str:
 
 def _siblings(location: tuple[Any, ...]) -> list[str]:
     """Keys that exist beside a misspelt one."""
-    model: Any = Study
+    inner: Any = Study
     for part in location[:-1]:
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            field = model.model_fields.get(str(part))
-            model = field.annotation if field else None
-            # dict[str, Cohort]: the next part is the entry's own name.
-            model = model.__args__[1] if getattr(model, "__origin__", None) is dict else model
-    if isinstance(model, type) and issubclass(model, BaseModel):
-        return [field.alias or name for name, field in model.model_fields.items()]
-    return []
+        if get_origin(inner) is dict:
+            # dict[str, Cohort]: the part is the entry's own name.
+            inner = get_args(inner)[1]
+        elif _is_section(inner) and str(part) in inner.model_fields:
+            inner = inner.model_fields[str(part)].annotation
+        else:
+            return []
+    return [field.alias or name for name, field in inner.model_fields.items()] if _is_section(inner) else []
+
+
+def _is_section(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseModel)
 
 
 def _known_names(study: Study, source: str) -> None:

@@ -167,6 +167,9 @@ class Router(Section):
     delays: list[Annotated[int, Field(ge=0)]] = key(
         "Candidate moments, in the order they are asked.", [1, 2, 4], "actions", min_length=1
     )
+    population: Literal["factual-success", "complete"] = key(
+        "Tasks the models are fitted on: those that succeed factually, or all.", "factual-success"
+    )
     conditions: list[str] = key(
         "Conditions of the rows the models are fitted on [D].", ["clean", "stale-2"], min_length=1
     )
@@ -199,10 +202,9 @@ class Study(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> "Study":
         roles = [cohort.role for cohort in self.cohorts.values()]
-        if roles.count("fit") != 1:
-            raise ValueError(f"cohorts: exactly one cohort must have role fit, found {roles.count('fit')}")
-        if "evaluate" not in roles:
-            raise ValueError("cohorts: at least one cohort must have role evaluate")
+        for role in ("fit", "evaluate"):
+            if roles.count(role) != 1:
+                raise ValueError(f"cohorts: exactly one cohort must have role {role}, found {roles.count(role)}")
         for label, part, whole in (
             ("router.delays", self.router.delays, self.protocol.delays),
             ("router.conditions", self.router.conditions, self.protocol.conditions),

@@ -1,0 +1,86 @@
+"""`cir evaluate`: policies on held-out tasks."""
+
+from typing import Any
+
+import click
+
+
+@click.command()
+@click.argument("router", type=click.Path(), metavar="ROUTER.json")
+@click.option("--decisions", required=True, type=click.Path(), help="Candidate moments of the held-out tasks.")
+@click.option("--pairs", required=True, type=click.Path(), help="Pairs that hold the held-out tasks' branches.")
+@click.option("--cohort", help="Only this cohort's rows.  [default: every cohort of the decisions]")
+@click.option("--resamples", default=10_000, show_default=True, type=click.IntRange(min=100), help="Resamples.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the resampling.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="What to print.",
+)
+@click.option("--out", type=click.Path(), help="Summary to write (JSON).")
+def evaluate(
+    router: str, decisions: str, pairs: str, cohort: str | None, resamples: int, seed: int, form: str, out: str | None
+) -> None:
+    """Compare policies on tasks the router has not seen, by their recorded branches.
+
+    Policies: never, always at each recorded delay, sequential-anomaly, rate-matched-anomaly, and the router as cir.
+
+    \b
+    Example: cir evaluate router/router.json --decisions evaluation/decisions.parquet \\
+               --pairs outcomes/pairs.parquet --format json
+    """
+    from pipeline.evaluation.lookup import SHOWN, held_out
+    from pipeline.evaluation.summary import summarise
+    from pipeline.records.canonical import file_sha256
+    from pipeline.records.files import write_json
+    from pipeline.records.printing import print_csv, print_json
+    from pipeline.router.model import Router
+
+    model = Router.load(router)
+    found = held_out(model, decisions, pairs, cohort)
+    summary = summarise(model, found, resamples, seed)
+    summary["inputs"] = {
+        name: file_sha256(path) for name, path in (("router", router), ("decisions", decisions), ("pairs", pairs))
+    }
+    if out:
+        write_json(out, summary)
+    if found.left_out:
+        names = "; ".join(" ".join(key) for key in found.left_out[:SHOWN])
+        click.echo(
+            f"{len(found.left_out)} of {found.planned_episodes} episodes can't be evaluated, the first: {names}",
+            err=True,
+        )
+    if form == "json":
+        print_json(summary)
+    elif form == "csv":
+        print_csv(summary["policies"])
+    else:
+        _print_tables(summary)
+
+
+def _print_tables(summary: dict[str, Any]) -> None:
+    from pipeline.records.printing import Column, interval, p_value, percent_points, print_table
+
+    figures: list[Column] = [
+        ("success", lambda row: f"{row['success_rate']:.2f}%"),
+        ("gain", lambda row: percent_points(row["gain_pp"])),
+        ("95% interval", lambda row: interval(*row["ci95_pp"])),
+        ("resc", lambda row: str(row["rescue"])),
+        ("harm", lambda row: str(row["harm"])),
+        ("acts", lambda row: str(row["interventions"])),
+        ("p", lambda row: p_value(row["sign_flip_p"])),
+    ]
+    have, wanted = summary["evaluable"], summary["planned"]
+    print_table(
+        f"Policies on {have['tasks']} held-out tasks, {have['episodes']} of {wanted['episodes']} planned episodes",
+        [("policy", lambda row: row["policy"]), *figures],
+        summary["policies"],
+    )
+    cir = next(row for row in summary["policies"] if row["policy"] == "cir")
+    note = "gain over never in percentage points of episodes; p: exact sign-flip test of tasks"
+    if cir["clean_harm_rate"] is not None:
+        note += f"\ncir: clean harm {cir['clean_harm_rate']:.2f}%, at 95% at most {cir['clean_harm_upper95']:.2f}%"
+    print_table("cir by condition", [("condition", lambda row: row["condition"]), *figures], cir["by_condition"], note)

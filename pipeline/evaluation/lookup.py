@@ -1,0 +1,178 @@
+"""Held-out episodes with their recorded branches, and what each policy gets on them (protocol.md section 3, [D]).
+
+A policy's branch is looked up among the forks, which is exact under deterministic replay. An episode that ended before a
+delay keeps its trunk's outcome there: its pair is not intervened on and has ym = y0.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import BadInput, CheckFailed
+from pipeline.records.tables import read_table
+from pipeline.router.model import Router
+from pipeline.router.model import episodes as decision_episodes
+from pipeline.router.policy import DecisionEpisode, Thresholds
+from pipeline.router.training import read_decisions
+
+SHOWN = 20
+_PAIRS = ("task", "folder", "condition", "delay", "operator", "y0", "ym", "intervened")
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """One evaluable (task, condition): outcome without recovery, and by delay (outcome, intervened on) of the branches."""
+
+    task: str
+    condition: str
+    y0: int
+    branches: Mapping[int, tuple[int, bool]]
+    moments: DecisionEpisode
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a policy gets on one episode."""
+
+    task: str
+    condition: str
+    y0: int
+    y: int
+    intervened: bool
+
+
+@dataclass(frozen=True)
+class HeldOutSet:
+    """Evaluable episodes, the delays their branches cover, how many episodes and tasks were planned, who was left out."""
+
+    episodes: list[HeldOut]
+    delays: list[int]
+    planned_tasks: int
+    planned_episodes: int
+    left_out: list[Key]
+
+
+def held_out(router: Router, decisions: str | Path, pairs: str | Path, cohort: str | None = None) -> HeldOutSet:
+    """Read, check and join the held-out tables.
+
+    An episode is evaluable if every delay of the pairs has a branch and every candidate delay a decision row; the others
+    are left out for all policies alike. Raises CheckFailed where a task or folder was fitted on, where the two tables
+    contradict each other, or where nothing is evaluable; BadInput for missing columns, features or delays.
+    """
+    rows, names = read_decisions(decisions, cohort)
+    if missing := [name for name in router.names if name not in names]:
+        raise BadInput(f"{decisions}: lacks the feature(s) {', '.join(missing)} that the router was fitted with")
+    branches = _branches(router, pairs, decisions, cohort)
+    _disjoint(router, rows, branches, decisions)
+    delays = sorted({delay for row in branches.values() for delay in row})
+    have = {row["delay"] for row in rows}
+    for path, known in ((decisions, have), (pairs, set(delays))):
+        if absent := [delay for delay in router.delays if delay not in known]:
+            raise BadInput(f"{path}: has no row at the router's candidate delay(s) {', '.join(map(str, absent))}")
+    asked = [row for row in rows if row["delay"] in router.delays]
+    _agree(asked, branches, decisions, pairs)
+    signals = [router.signals(row) if row["live"] else None for row in asked]
+    moments = {(e.task, e.condition): e for e in decision_episodes(asked, signals, router.delays)}
+    counted: dict[Key, int] = {}
+    for row in asked:
+        counted[row["task"], row["condition"]] = counted.get((row["task"], row["condition"]), 0) + 1
+    tasks = sorted({key[0] for key in (*branches, *moments)})
+    planned = [(task, condition) for task in tasks for condition in sorted({key[1] for key in (*branches, *moments)})]
+    evaluable = [
+        key
+        for key in planned
+        if len(branches.get(key, {})) == len(delays) and counted.get(key, 0) == len(router.delays)
+    ]
+    if not evaluable:
+        raise CheckFailed(f"{decisions}, {pairs}: no episode has both a branch at every delay and every decision row")
+    found = [
+        HeldOut(
+            *key,
+            y0=int(next(iter(branches[key].values()))["y0"]),
+            branches={delay: (int(row["ym"]), bool(row["intervened"])) for delay, row in branches[key].items()},
+            moments=moments[key],
+        )
+        for key in evaluable
+    ]
+    return HeldOutSet(found, delays, len(tasks), len(planned), sorted(set(planned) - set(evaluable)))
+
+
+def play(episodes: Sequence[HeldOut], choice: Thresholds | int | None) -> list[Outcome]:
+    """Outcomes of a policy: thresholds, always at a delay (int), or never (None)."""
+    outcomes = []
+    for episode in episodes:
+        if isinstance(choice, Thresholds):
+            chosen = choice.choose(episode.moments)
+            delay = chosen.delay if chosen else None
+        else:
+            delay = choice
+        y, intervened = (episode.y0, False) if delay is None else episode.branches[delay]
+        outcomes.append(Outcome(episode.task, episode.condition, episode.y0, y, intervened))
+    return outcomes
+
+
+def _branches(
+    router: Router, pairs: str | Path, decisions: str | Path, cohort: str | None
+) -> dict[Key, dict[int, dict[str, Any]]]:
+    """The router's operator's pairs by (task, condition) and delay, of the cohorts that the decisions belong to."""
+    table = read_table(pairs, required=[*_PAIRS, *(["cohort"] if cohort else [])])
+    mine = table.select([name for name in (*_PAIRS, "cohort") if name in table.column_names]).to_pylist()
+    mine = [row for row in mine if row["operator"] == router.operator]
+    if "cohort" in table.column_names:
+        theirs = read_table(decisions)
+        if cohort or "cohort" in theirs.column_names:
+            wanted = {cohort} if cohort else set(theirs.column("cohort").to_pylist())
+            mine = [row for row in mine if row["cohort"] in wanted]
+    if not mine:
+        raise BadInput(f"{pairs}: holds no pair of operator {router.operator} for the cohort(s) of {decisions}")
+    branches: dict[Key, dict[int, dict[str, Any]]] = {}
+    for row in mine:
+        by_delay = branches.setdefault((row["task"], row["condition"]), {})
+        place = f"{pairs}: {row['task']}, {row['condition']}, delay {row['delay']}"
+        if row["delay"] in by_delay:
+            raise BadInput(f"{place} stands twice")
+        if row["y0"] not in (0, 1) or row["ym"] not in (0, 1):
+            raise BadInput(f"{place}: y0 and ym must be true or false, found {row['y0']!r} and {row['ym']!r}")
+        if not row["intervened"] and row["y0"] != row["ym"]:
+            raise CheckFailed(f"{place} was not intervened on, yet its outcome differs from its trunk's")
+        if by_delay and next(iter(by_delay.values()))["y0"] != row["y0"]:
+            raise CheckFailed(f"{place}: y0 differs from the same episode's at another delay; a trunk has one outcome")
+        by_delay[row["delay"]] = row
+    return branches
+
+
+def _disjoint(
+    router: Router,
+    rows: Sequence[Mapping[str, Any]],
+    branches: Mapping[Key, Mapping[int, Mapping[str, Any]]],
+    path: str | Path,
+) -> None:
+    folders = {row["folder"] for row in rows} | {row["folder"] for by in branches.values() for row in by.values()}
+    tasks = {row["task"] for row in rows} | {task for task, _ in branches}
+    for label, shared in (("task", tasks & router.fit_tasks), ("task folder", folders & router.fit_folders)):
+        if shared:
+            names = ", ".join(sorted(shared)[:SHOWN])
+            raise CheckFailed(
+                f"{path}: {len(shared)} {label}(s) of the held-out rows were fitted on, the first: {names}; "
+                "evaluate on other tasks, or choose them with --cohort"
+            )
+
+
+def _agree(
+    rows: Sequence[Mapping[str, Any]],
+    branches: Mapping[Key, Mapping[int, Mapping[str, Any]]],
+    decisions: str | Path,
+    pairs: str | Path,
+) -> None:
+    for row in rows:
+        pair = branches.get((row["task"], row["condition"]), {}).get(row["delay"])
+        if pair is None:
+            continue
+        for mine, theirs in (("y0", "y0"), ("ym", "ym"), ("live", "intervened")):
+            if bool(row[mine]) != bool(pair[theirs]):
+                raise CheckFailed(
+                    f"{decisions}: {row['task']}, {row['condition']}, delay {row['delay']}: {mine} is {bool(row[mine])}, but "
+                    f"{theirs} is {bool(pair[theirs])} in {pairs}; make the decisions again from these pairs"
+                )

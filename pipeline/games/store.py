@@ -1,0 +1,80 @@
+"""Games on disk in ALFWorld's layout: `<root>/json_2.1.1/<split>/<task folder>/<trial>/{game.tw-pddl,traj_data.json}`."""
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import BadInput
+
+DATA = "json_2.1.1"
+GAME, TRAJECTORY = "game.tw-pddl", "traj_data.json"
+SPLITS = ("train", "valid_seen", "valid_unseen")
+PARTS = ".parts"  # beside json_2.1.1, where no reader of games looks
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of one game: its task, whether it stood there already, draws that failed before it."""
+
+    task: str
+    split: str
+    kept: bool
+    redrawn: int
+    unproven: tuple[str, ...]
+
+
+def trial_path(root: Path, split: str, folder: str, trial: str) -> Path:
+    """Where a game's files stand."""
+    return root / DATA / split / folder / trial
+
+
+def stored_game(root: Path, split: str, folder: str, trial: str, game: str, trajectory: str) -> bool:
+    """Whether exactly this game stands there already."""
+    place = trial_path(root, split, folder, trial)
+    try:
+        return (place / GAME).read_text() == game and (place / TRAJECTORY).read_text() == trajectory
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def put_game(root: Path, split: str, folder: str, trial: str, game: str, trajectory: str) -> None:
+    """Write a game's folder whole or not at all (written aside, fsynced, renamed); a different one there is replaced.
+
+    Raises BadInput that names the folder where the disk is full or can't be written; what was finished stays.
+    """
+    place = trial_path(root, split, folder, trial)
+    try:
+        (root / PARTS).mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{trial}.", dir=root / PARTS) as aside:
+            fresh = Path(aside) / "new"
+            fresh.mkdir()
+            for name, text in ((GAME, game), (TRAJECTORY, trajectory)):
+                with open(fresh / name, "w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+            if place.exists():
+                place.rename(Path(aside) / "old")
+            fresh.rename(place)
+            _fsync_folder(place.parent)
+    except OSError as error:
+        raise BadInput(
+            f"{place}: cannot be written ({error.strerror or error}); expected a writable folder with free space: "
+            "free or choose another disk and run the same command again, nothing that was finished is lost"
+        ) from error
+
+
+def clear_parts(root: Path) -> None:
+    """Remove what interrupted runs have left aside."""
+    shutil.rmtree(root / PARTS, ignore_errors=True)
+
+
+def _fsync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,213 @@
+"""Effects of a recovery, and contrasts between conditions, out of any table with the columns of outcomes/pairs.parquet.
+
+DuckDB counts (the SQL files beside this module), `pipeline.statistics` gives intervals and tests (protocol.md section 4).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.errors import BadInput
+from pipeline.outcomes.pairing import SHOWN_PROBLEMS, sql
+from pipeline.records.schemas import SCHEMAS
+from pipeline.records.tables import read_table
+from pipeline.statistics.bootstrap import exact_interval, percentile_interval
+from pipeline.statistics.paired import holm, mcnemar_exact, sign_flip_exact
+
+if TYPE_CHECKING:
+    import duckdb
+
+KEYS = ("cohort", "population", "condition", "delay", "operator")
+CELLS = ("rescue", "harm", "kept_success", "unchanged_failure")
+_OPTIONAL = ("cohort", "folder", "factual_success", "condition", "delay", "operator", "null_alteration")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """How intervals are made: resamples and seed of the bootstrap, what is drawn, and whether exactly instead."""
+
+    resamples: int = 10_000
+    seed: int = 0
+    cluster: str = "task"
+    exact: bool = False
+
+    def of(self, sums: np.ndarray, sizes: np.ndarray) -> tuple[float, float]:
+        """95% interval in percentage points, of clusters' sums and sizes. Raises BadInput where no exact one exists."""
+        if not self.exact:
+            low, high = percentile_interval(sums, sizes, self.resamples, self.seed)
+        elif len(set(sizes.tolist())) == 1:
+            low, high = exact_interval(sums, int(sizes[0]))
+        else:
+            raise BadInput(
+                "--exact: needs clusters of equal size, found "
+                f"{int(sizes.min())} to {int(sizes.max())} rows in one; leave --exact out to resample"
+            )
+        return 100 * low, 100 * high
+
+
+def effects(
+    path: str | Path, by: Sequence[str] = KEYS, interval: Interval | None = None, without_null_alterations: bool = False
+) -> list[dict[str, Any]]:
+    """One row per group of `by`: the columns of outcomes/effects.parquet without the keys that are not in `by`.
+
+    `n` counts paired units, the denominator of the four counts and of the effect; `tasks` the tasks they come from,
+    which move together in the bootstrap. Without `population` in `by` all tasks count (complete); without `operator`
+    the recoveries are pooled and the A/A arm is left out. `holm_p` adjusts over conditions x delays within the rest of
+    the keys. Raises BadInput for a missing column or an unusable row.
+    """
+    interval = interval or Interval()
+    needed = {"task", "y0", "ym", *(key if key != "population" else "factual_success" for key in by)}
+    needed |= {"folder"} if interval.cluster == "folder" else set()
+    needed |= {"null_alteration"} if without_null_alterations else set()
+    settings: dict[str, bool] = {f"by_{key}": key in by for key in KEYS}
+    settings |= {"by_folder": interval.cluster == "folder", "without_null_alterations": without_null_alterations}
+    with _opened(path, needed) as connection:
+        connection.register("effect_settings", pa.table({name: [value] for name, value in settings.items()}))
+        connection.execute(sql("effect_rows"))
+        counts = connection.sql(sql("effects")).to_arrow_table().to_pylist()
+        flips = connection.sql(sql("flips")).to_arrow_table().to_pylist()
+    rest = [key for key in KEYS if key != "operator"]
+    flip_rates = {tuple(row[key] for key in rest): row["aa_flip_rate"] for row in flips}
+    rows = [
+        _effect(clusters, interval) | {"aa_flip_rate": flip_rates.get(tuple(clusters[0][key] for key in rest))}
+        for clusters in _groups(counts, KEYS)
+    ]
+    for family in _groups(rows, [key for key in KEYS if key not in ("condition", "delay")]):
+        for row, adjusted in zip(family, holm([row["mcnemar_p"] for row in family]), strict=True):
+            row["holm_p"] = adjusted
+    names = [name for name in SCHEMAS["effects"].names if name in by or name not in KEYS]
+    return [{name: row[name] for name in names} for row in rows]
+
+
+def effects_schema(by: Sequence[str]) -> pa.Schema:
+    """Schema of an effects table with the keys `by`."""
+    return pa.schema([field for field in SCHEMAS["effects"] if field.name in by or field.name not in KEYS])
+
+
+def contrast(
+    path: str | Path,
+    condition: str,
+    versus: str,
+    delay: int | None = None,
+    operator: str | None = None,
+    interval: Interval | None = None,
+) -> list[dict[str, Any]]:
+    """Effect under `condition` less effect under `versus`, paired inside the tasks that have both.
+
+    One row per (cohort, population, operator, delay): both effects, their difference, its interval (percentage points)
+    and the exact sign-flip p over clusters. Raises BadInput for missing columns or when no task has both conditions.
+    """
+    interval = interval or Interval()
+    if condition == versus:
+        raise BadInput(f"--condition and --versus are both {condition}; a contrast needs two conditions")
+    needed = {"task", "y0", "ym", "condition", *(["folder"] if interval.cluster == "folder" else [])}
+    needed |= {name for name, value in (("delay", delay), ("operator", operator)) if value is not None}
+    with _opened(path, needed) as connection:
+        columns = connection.sql("SELECT factual_success IS NOT NULL AS known FROM pairs LIMIT 1").fetchall()
+        settings = {
+            "condition": pa.array([condition], pa.string()),
+            "versus": pa.array([versus], pa.string()),
+            "delay": pa.array([delay], pa.int64()),
+            "operator": pa.array([operator], pa.string()),
+            "by_population": pa.array([bool(columns[0][0])]),
+            "by_folder": pa.array([interval.cluster == "folder"]),
+        }
+        connection.register("contrast_settings", pa.table(settings))
+        tasks = connection.sql(sql("contrast")).to_arrow_table().to_pylist()
+        found = connection.sql("SELECT DISTINCT condition, delay, operator FROM pairs ORDER BY ALL").fetchall()
+    if not tasks:
+        have = [sorted({str(row[place]) for row in found}) for place in range(3)]
+        raise BadInput(
+            f"{path}: no task has both {condition} and {versus}"
+            + (f" at delay {delay}" if delay is not None else "")
+            + (f" with operator {operator}" if operator else "")
+            + f"; it holds conditions {', '.join(have[0])}, delays {', '.join(have[1])}, operators {', '.join(have[2])}"
+        )
+    keys = ("cohort", "population", "operator", "delay")
+    return [_contrast(rows, keys, condition, versus, interval) for rows in _groups(tasks, keys)]
+
+
+def _contrast(
+    rows: Sequence[Mapping[str, Any]], keys: Sequence[str], condition: str, versus: str, interval: Interval
+) -> dict[str, Any]:
+    clusters = [
+        (sum(row["effect_condition"] - row["effect_versus"] for row in group), len(group))
+        for group in _groups(rows, ("cluster",))
+    ]
+    sums, sizes = (np.array(part, dtype=np.int64) for part in zip(*clusters, strict=True))
+    low, high = interval.of(sums, sizes)
+    first = {name: 100 * sum(row[name] for row in rows) / len(rows) for name in ("effect_condition", "effect_versus")}
+    return {key: rows[0][key] for key in keys[:2]} | {
+        "condition": condition,
+        "versus": versus,
+        "delay": rows[0]["delay"],
+        "operator": rows[0]["operator"],
+        "n": len(rows),
+        "effect_condition_pp": first["effect_condition"],
+        "effect_versus_pp": first["effect_versus"],
+        "effect_pp": 100 * int(sums.sum()) / len(rows),
+        "ci_low_pp": low,
+        "ci_high_pp": high,
+        "sign_flip_p": sign_flip_exact(sums),
+    }
+
+
+def _effect(clusters: Sequence[Mapping[str, Any]], interval: Interval) -> dict[str, Any]:
+    total = {name: sum(row[name] for row in clusters) for name in ("n", "tasks", *CELLS)}
+    nulls = [row["null_alterations"] for row in clusters]
+    sums = np.array([row["rescue"] - row["harm"] for row in clusters], dtype=np.int64)
+    low, high = interval.of(sums, np.array([row["n"] for row in clusters], dtype=np.int64))
+    return (
+        {key: clusters[0][key] for key in KEYS}
+        | total
+        | {
+            "null_alterations": None if None in nulls else sum(nulls),
+            "effect_pp": 100 * (total["rescue"] - total["harm"]) / total["n"],
+            "ci_low_pp": low,
+            "ci_high_pp": high,
+            "mcnemar_p": mcnemar_exact(total["rescue"], total["harm"]),
+            "sign_flip_p": sign_flip_exact(sums),
+        }
+    )
+
+
+def _groups(rows: Sequence[Any], keys: Sequence[str]) -> Iterator[list[Any]]:
+    """Groups in order of first appearance; rows of a group need not be neighbours."""
+    places: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        places.setdefault(tuple(row[key] for key in keys), len(places))
+    ordered = sorted(rows, key=lambda row: places[tuple(row[key] for key in keys)])
+    for _, group in groupby(ordered, key=lambda row: tuple(row[key] for key in keys)):
+        yield list(group)
+
+
+def _opened(path: str | Path, needed: set[str]) -> "duckdb.DuckDBPyConnection":
+    """A connection whose view `pairs` is the checked table, with nulls for optional columns that it lacks."""
+    table = read_table(path, required=sorted(needed))
+    table = table.select([name for name in table.column_names if name in {*needed, *_OPTIONAL}])
+    if len(table) == 0:
+        raise BadInput(f"{path}: holds no rows; an effect needs at least one pair")
+    for name in _OPTIONAL:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(len(table), SCHEMAS["pairs"].field(name).type))
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET threads = 1")
+    connection.register("pairs", table)
+    try:
+        problems = connection.execute(sql("unusable")).fetchall()
+    except duckdb.ConversionException as error:
+        raise BadInput(f"{path}: y0 and ym must be booleans or 0 and 1 ({str(error).splitlines()[0]})") from error
+    if problems:
+        shown = "\n".join(
+            "  " + " ".join(str(name) for name in names if name is not None) + f": {problem}"
+            for problem, *names in problems[:SHOWN_PROBLEMS]
+        )
+        raise BadInput(f"{path}: {len(problems)} unit(s) can't be counted, the first:\n{shown}")
+    return connection

@@ -1,0 +1,80 @@
+"""How effects and contrasts are printed: JSON, CSV, or tables of at most 80 columns."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from pipeline.records.printing import (
+    Column,
+    interval,
+    p_value,
+    percent_points,
+    print_csv,
+    print_json,
+    print_table,
+)
+
+Row = Mapping[str, Any]
+
+
+def print_effects(rows: Sequence[Row], by: Sequence[str], form: str) -> None:
+    """Print effects; a table has one section per (cohort, population, operator), as far as they are keys."""
+    columns: list[Column] = [
+        (name, lambda row, name=name: str(row[name])) for name in ("condition", "delay") if name in by
+    ]
+    columns = [("d" if heading == "delay" else heading, cell) for heading, cell in columns] or [("", lambda row: "all")]
+    columns += [
+        ("n", lambda row: str(row["n"])),
+        ("rescue", lambda row: str(row["rescue"])),
+        ("harm", lambda row: str(row["harm"])),
+        ("kept", lambda row: str(row["kept_success"])),
+        ("fail", lambda row: str(row["unchanged_failure"])),
+        ("effect", lambda row: percent_points(row["effect_pp"])),
+        ("95% interval", _interval),
+        ("p", lambda row: p_value(row["mcnemar_p"])),
+        ("Holm", lambda row: p_value(row["holm_p"])),
+        ("A/A", lambda row: "-" if row["aa_flip_rate"] is None else f"{100 * row['aa_flip_rate']:.0f}%"),
+    ]
+    pooled = any(row["n"] != row["tasks"] for row in rows)
+    note = "n: paired units (a task has several); effect and interval: percentage points of n; p: exact McNemar of the units"
+    _print(
+        rows,
+        form,
+        [key for key in ("cohort", "population", "operator") if key in by],
+        columns,
+        note if pooled else _NOTE,
+    )
+
+
+_NOTE = "effect, interval: percentage points; p: exact McNemar; A/A: flips of branches left alone"
+
+
+def print_contrast(rows: Sequence[Row], form: str) -> None:
+    """Print contrasts; a table has one section per (cohort, population, operator)."""
+    columns: list[Column] = [
+        ("d", lambda row: "all" if row["delay"] is None else str(row["delay"])),
+        ("tasks", lambda row: str(row["n"])),
+        (rows[0]["condition"], lambda row: percent_points(row["effect_condition_pp"])),
+        (rows[0]["versus"], lambda row: percent_points(row["effect_versus_pp"])),
+        ("difference", lambda row: percent_points(row["effect_pp"])),
+        ("95% interval", _interval),
+        ("sign-flip p", lambda row: p_value(row["sign_flip_p"])),
+    ]
+    _print(rows, form, ["cohort", "population", "operator"], columns, "percentage points, paired inside tasks")
+
+
+def _interval(row: Row) -> str:
+    return interval(row["ci_low_pp"], row["ci_high_pp"])
+
+
+def _print(rows: Sequence[Row], form: str, sections: Sequence[str], columns: Sequence[Column], note: str) -> None:
+    if form == "json":
+        print_json(rows)
+        return
+    if form == "csv":
+        print_csv(rows)
+        return
+    groups = [list(group) for _, group in groupby(rows, key=lambda row: tuple(row[key] for key in sections))]
+    for place, group in enumerate(groups):
+        title = " · ".join(str(group[0][key]) for key in sections if group[0][key] is not None)
+        print_table(title or "all", columns, group, note if place == len(groups) - 1 else "")

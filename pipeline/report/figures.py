@@ -1,0 +1,191 @@
+"""Charts out of rows, nothing else: each is drawn small, so that a page can set them side by side or one above another.
+
+Colours (Okabe-Ito hues) and shapes never carry a meaning alone: sign, position or a label says the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+Row = Mapping[str, Any]
+
+# The page's style sheet swaps these for the reader's colour scheme; they must stay distinct and written in this form.
+INK, MUTED, GRID = "#1f2328", "#59636e", "#dfe3e8"
+CELLS = {
+    "rescue": "#0072b2",
+    "kept success": "#a9cfe5",
+    "harm": "#d55e00",
+    "unchanged failure": "#efcbb0",
+}
+HUES = ("#0072b3", "#c4569b", "#008a66", "#b07d00", "#5b6cc9", "#8a5a44", "#3e8f9c")
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
+A_A = "#6e7781"
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One drawing: its file name without suffix, a title, what it shows in words, the chart, and its data as rows."""
+
+    name: str
+    title: str
+    alt: str
+    chart: alt.TopLevelMixin
+    rows: Sequence[Row]
+
+
+def four_cells(
+    rows: Sequence[Row], conditions: Sequence[str], delays: Sequence[int], domain: tuple[int, int], title: str
+) -> alt.TopLevelMixin:
+    """Stacked bars around zero by condition and delay, for effects rows of one operator.
+
+    Above zero stand the tasks that succeed with the recovery (rescues next to zero, then kept successes), below those
+    that fail with it (harms, then unchanged failures): a bar's whole length is n. `domain` is the most that fail, negative,
+    and the most that succeed, the same for all panels that are compared.
+    """
+    bars, labels = [], []
+    for row in rows:
+        place = {"condition": row["condition"], "delay": str(row["delay"])}
+        top, bottom = row["rescue"] + row["kept_success"], -row["harm"] - row["unchanged_failure"]
+        for cell, low, high in (
+            ("rescue", 0, row["rescue"]),
+            ("kept success", row["rescue"], top),
+            ("harm", -row["harm"], 0),
+            ("unchanged failure", bottom, -row["harm"]),
+        ):
+            bars.append(place | {"cell": cell, "low": low, "high": high})
+        labels.append(place | {"at": top, "text": f"+{row['rescue']}", "up": True})
+        labels.append(place | {"at": bottom, "text": f"−{row['harm']}", "up": False})
+    x = alt.X("delay:O", sort=[str(delay) for delay in delays], title="delay", axis=alt.Axis(labelAngle=0, ticks=False))
+    # Room for the labels at both ends.
+    room = 0.08 * (domain[1] - domain[0])
+    scale = alt.Scale(domain=[domain[0] - room, domain[1] + room], nice=False)
+    axis = alt.Axis(labelExpr="abs(datum.value)", tickCount=6)
+    layers = [
+        alt.Chart()
+        .transform_filter("isValid(datum.cell)")
+        .mark_bar(size=16)
+        .encode(
+            x=x,
+            y=alt.Y("low:Q", title="tasks: fail ↓ | ↑ succeed", scale=scale, axis=axis),
+            y2="high:Q",
+            color=alt.Color(
+                "cell:N",
+                title=None,
+                scale=alt.Scale(domain=list(CELLS), range=list(CELLS.values())),
+                legend=alt.Legend(orient="bottom", columns=2),
+            ),
+        ),
+        alt.Chart().mark_rule(color=INK, strokeWidth=1).encode(y=alt.datum(0)),
+    ]
+    for up, color, offset in ((True, CELLS["rescue"], -7), (False, CELLS["harm"], 7)):
+        layers.append(
+            alt.Chart()
+            .transform_filter(f"datum.up === {str(up).lower()}")
+            .mark_text(color=color, fontSize=9, fontWeight="bold", dy=offset)
+            .encode(x=x, y=alt.Y("at:Q", scale=scale), text="text:N")
+        )
+    chart = alt.layer(*layers, data=alt.Data(values=bars + labels)).properties(width=alt.Step(19), height=230)
+    return _styled(chart.facet(column=_column(conditions), spacing=8), title)
+
+
+def effect_intervals(
+    rows: Sequence[Row], operators: Sequence[str], delays: Sequence[int], domain: tuple[float, float], title: str
+) -> alt.TopLevelMixin:
+    """Net effects with their 95% intervals (percentage points) by delay and operator, for effects rows of one condition."""
+    values = [
+        {"delay": str(row["delay"]), "operator": row["operator"]}
+        | {"effect": row["effect_pp"], "low": row["ci_low_pp"], "high": row["ci_high_pp"]}
+        for row in rows
+    ]
+    hues = _hues(operators)
+    x = alt.X("delay:O", sort=[str(delay) for delay in delays], title="delay", axis=alt.Axis(labelAngle=0, ticks=False))
+    offset = alt.XOffset("operator:N", sort=list(operators), scale=alt.Scale(paddingOuter=0.4))
+    scale = alt.Scale(domain=list(domain), nice=True)
+    legend = alt.Legend(orient="bottom", columns=2)
+    color = alt.Color(
+        "operator:N", title=None, scale=alt.Scale(domain=list(operators), range=list(hues.values())), legend=legend
+    )
+    shapes = [SHAPES[place % len(SHAPES)] for place in range(len(operators))]
+    shape = alt.Shape("operator:N", title=None, scale=alt.Scale(domain=list(operators), range=shapes), legend=legend)
+    base = alt.Chart().encode(x=x, xOffset=offset, color=color)
+    layers = [
+        alt.Chart().mark_rule(color=INK, strokeWidth=1).encode(y=alt.datum(0)),
+        base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", scale=scale, title="net effect, points"), y2="high:Q"),
+        base.mark_point(filled=True, size=55, opacity=1).encode(y=alt.Y("effect:Q", scale=scale), shape=shape),
+    ]
+    return _styled(alt.layer(*layers, data=alt.Data(values=values)).properties(width=235, height=200), title)
+
+
+def policy_gains(rows: Sequence[Row], title: str) -> alt.TopLevelMixin:
+    """Gain over never intervening of each policy, percentage points, with its 95% interval."""
+    values = [
+        {"policy": row["policy"], "gain": row["gain_pp"], "low": row["ci_low_pp"], "high": row["ci_high_pp"]}
+        for row in rows
+    ]
+    y = _policies(rows)
+    layers = [
+        alt.Chart().mark_rule(color=INK, strokeWidth=1).encode(x=alt.datum(0)),
+        alt.Chart()
+        .mark_rule(strokeWidth=2, color=HUES[0])
+        .encode(y=y, x=alt.X("low:Q", title="gain, points"), x2="high:Q"),
+        alt.Chart().mark_point(filled=True, size=60, color=HUES[0], opacity=1).encode(y=y, x="gain:Q"),
+    ]
+    return _styled(alt.layer(*layers, data=alt.Data(values=values)).properties(width=200, height=alt.Step(24)), title)
+
+
+def policy_shares(
+    rows: Sequence[Row], count: str, of: str, limit: float | None, title: str, heading: str
+) -> alt.TopLevelMixin:
+    """A share in percent as bars, its counts written beside them; `limit` (a share) as a dashed line."""
+    values = [
+        {
+            "policy": row["policy"],
+            "share": 100 * row[count] / row[of] if row[of] else 0.0,
+            "text": f"{row[count]}/{row[of]}",
+        }
+        for row in rows
+    ]
+    top = max([value["share"] for value in values] + [100 * (limit or 0), 1.0])
+    x = alt.X("share:Q", title=heading, scale=alt.Scale(domain=[0, 1.35 * top], nice=False), axis=alt.Axis(tickCount=5))
+    y = _policies(rows)
+    bars = alt.Chart().mark_bar(size=12, color=CELLS["harm"] if limit is not None else HUES[0]).encode(y=y, x=x)
+    labels = alt.Chart().mark_text(align="left", dx=4, color=INK, fontSize=10).encode(y=y, x=x, text="text:N")
+    layers: list[alt.Chart] = [bars, labels]
+    if limit is not None:
+        layers.append(alt.Chart().mark_rule(color=INK, strokeDash=[4, 3]).encode(x=alt.datum(100 * limit)))
+    return _styled(alt.layer(*layers, data=alt.Data(values=values)).properties(width=200, height=alt.Step(24)), title)
+
+
+def _policies(rows: Sequence[Row]) -> alt.Y:
+    axis = alt.Axis(labelLimit=140, ticks=False)
+    return alt.Y("policy:N", sort=[row["policy"] for row in rows], title=None, axis=axis)
+
+
+def _column(conditions: Sequence[str]) -> alt.Column:
+    header = alt.Header(title=None, labelFontSize=11, labelFontWeight="bold", labelColor=INK, labelPadding=4)
+    return alt.Column("condition:N", sort=list(conditions), title=None, header=header)
+
+
+def _hues(operators: Sequence[str]) -> dict[str, str]:
+    """A hue for each operator; the A/A arm is grey, since it is the yardstick and no recovery."""
+    others = [name for name in operators if name != "none"]
+    hues = {name: HUES[place % len(HUES)] for place, name in enumerate(others)}
+    return {name: hues.get(name, A_A) for name in operators}
+
+
+def _styled(chart: Any, title: str) -> alt.TopLevelMixin:
+    axis = {"labelColor": MUTED, "titleColor": MUTED, "domainColor": GRID, "tickColor": GRID, "gridColor": GRID}
+    return (
+        chart.properties(title=title)
+        .configure(font=FONT, background="white", aria=False)
+        .configure_view(stroke=None)
+        .configure_axis(labelFontSize=10, titleFontSize=10, titleFontWeight="normal", **axis)
+        .configure_axisX(grid=False)
+        .configure_title(color=INK, fontSize=12, anchor="start", offset=6)
+        .configure_legend(
+            labelColor=INK, labelFontSize=10, symbolSize=60, rowPadding=1, columnPadding=10, padding=0, offset=6
+        )
+    )

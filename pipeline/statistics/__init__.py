@@ -1,0 +1,1 @@
+"""Intervals and tests on paired outcomes: task bootstrap, McNemar, sign-flip, Holm (protocol.md section 4)."""

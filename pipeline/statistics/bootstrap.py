@@ -1,0 +1,97 @@
+"""Percentile bootstrap over clusters (tasks or task folders), by resampling and exactly (protocol.md section 4).
+
+The unit that is drawn is a cluster; everything that belongs to it moves together. A cluster is summed up by two whole
+numbers: the sum of its values (such as rescues minus harms) and its size (such as its number of episodes). The statistic
+of a resample is the sum of sums over the sum of sizes.
+
+Clusters with equal (sum, size) can't be told apart, so a resample is drawn as the multinomial number of times each
+distinct pair turns up. That is the same distribution as drawing clusters one by one, needs memory for
+resamples x distinct pairs only, and does not depend on the order of the rows.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+LEVEL = 0.95
+# Cells of one block of multinomial counts: 4 million int64 are 32 MB.
+_BLOCK_CELLS = 4_000_000
+
+
+def cluster_totals(clusters: Sequence[str], values: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Sum and size of each cluster, in the clusters' sorted order.
+
+    `clusters[i]` names the cluster of `values[i]`. Returns two int64 arrays, one entry a cluster.
+    """
+    names, place = np.unique(np.asarray(clusters, dtype=object).astype(str), return_inverse=True)
+    sums = np.zeros(len(names), dtype=np.int64)
+    np.add.at(sums, place, np.asarray(values, dtype=np.int64))
+    return sums, np.bincount(place, minlength=len(names)).astype(np.int64)
+
+
+def resampled_means(
+    sums: np.ndarray, sizes: np.ndarray, resamples: int = 10_000, rng: np.random.Generator | None = None
+) -> np.ndarray:
+    """Mean of each bootstrap resample of the clusters.
+
+    `sums` and `sizes` are int arrays of one entry a cluster, sizes at least 1. Returns a float array of `resamples`
+    means in drawn order, on the scale of the values. Raises ValueError without clusters or with an empty one.
+    """
+    pairs = np.column_stack([np.asarray(sums, dtype=np.int64), np.asarray(sizes, dtype=np.int64)])
+    if len(pairs) == 0 or pairs[:, 1].min() < 1:
+        raise ValueError("the bootstrap needs at least one cluster, and at least one value in each")
+    rng = np.random.default_rng(0) if rng is None else rng
+    distinct, multiplicity = (part[::-1] for part in np.unique(pairs, axis=0, return_counts=True))
+    means = np.empty(resamples)
+    block = max(1, _BLOCK_CELLS // len(distinct))
+    for start in range(0, resamples, block):
+        count = min(block, resamples - start)
+        totals = rng.multinomial(len(pairs), multiplicity / len(pairs), size=count) @ distinct
+        means[start : start + count] = totals[:, 0] / totals[:, 1]
+    return means
+
+
+def percentile_interval(
+    sums: np.ndarray, sizes: np.ndarray, resamples: int = 10_000, seed: int = 0, level: float = LEVEL
+) -> tuple[float, float]:
+    """Percentile interval of the mean (linear interpolation between order statistics), on the scale of the values."""
+    means = resampled_means(sums, sizes, resamples, np.random.default_rng(seed))
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], method="linear")
+    return float(low), float(high)
+
+
+def exact_distribution(sums: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Exact bootstrap distribution of the total of n clusters of equal size.
+
+    `sums` holds one whole number a cluster. A resample's total is the sum of n independent draws from them, so its
+    distribution is the n-fold convolution of their frequencies, made by repeated squaring. Returns the attainable
+    totals (int64, ascending, without gaps) and their probabilities (float64, summing to 1 within rounding).
+    """
+    values = np.asarray(sums, dtype=np.int64)
+    if len(values) == 0:
+        raise ValueError("the bootstrap needs at least one cluster")
+    lowest = int(values.min())
+    power = np.bincount(values - lowest) / len(values)
+    result, remaining = np.ones(1), len(values)
+    while remaining:
+        if remaining & 1:
+            result = np.convolve(result, power)
+        remaining >>= 1
+        if remaining:
+            power = np.convolve(power, power)
+    return np.arange(len(result), dtype=np.int64) + lowest * len(values), result
+
+
+def exact_interval(sums: Sequence[int], size: int = 1, level: float = LEVEL) -> tuple[float, float]:
+    """Percentile interval that Monte Carlo resampling converges to, for clusters that all hold `size` values.
+
+    The q-quantile is the smallest total whose cumulative probability reaches q.
+    """
+    totals, probabilities = exact_distribution(sums)
+    cumulative = np.cumsum(probabilities)
+    # The tail is summed from above for the upper end, so that rounding is as small there as at the lower end.
+    upper_tail = np.cumsum(probabilities[::-1])[::-1]
+    low = totals[np.searchsorted(cumulative, (1 - level) / 2, side="left")]
+    high = totals[np.flatnonzero(upper_tail > (1 - level) / 2)[-1]]
+    scale = len(sums) * size
+    return float(low) / scale, float(high) / scale

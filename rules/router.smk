@@ -1,0 +1,53 @@
+"""
+Stage 5, router: features of every candidate moment from the prefix only, fit on out-of-fold predictions.
+
+REQUIRED INPUTS
+    results/<study>/outcomes/pairs.parquet, games/cohorts.parquet, all trunks
+OUTPUTS
+    results/<study>/router/decisions.parquet   one row a (task, condition, candidate delay)
+    results/<study>/router/oof.parquet         out-of-fold predictions of the fit cohort
+    results/<study>/router/router.json         the fitted router, frozen from here on
+"""
+
+
+rule features:
+    input:
+        pairs=rules.pairs.output.pairs,
+        trunks=expand(rules.trunk.output.trunk, cohort=[FIT, EVALUATE], condition=STUDY.protocol.conditions),
+    output:
+        decisions=f"{RESULTS}/router/decisions.parquet",
+    params:
+        trajectories=f"{RESULTS}/trajectories",
+        cohorts=f"{FIT},{EVALUATE}",
+        keys=keys("features"),
+        code=code("router.command:features"),
+    log:
+        f"{RESULTS}/logs/features.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/features.tsv"
+    conda:
+        "../envs/analysis.yaml"
+    shell:
+        "cir features --pairs {input.pairs:q} --trajectories {params.trajectories:q} --cohort {params.cohorts}"
+        " --settings {params.keys:q} --out {output.decisions:q} > {log} 2>&1"
+
+
+rule fit:
+    input:
+        decisions=rules.features.output.decisions,
+    output:
+        router=f"{RESULTS}/router/router.json",
+        oof=f"{RESULTS}/router/oof.parquet",
+    params:
+        cohort=FIT,
+        keys=keys("fit"),
+        code=code("router.command:fit"),
+    log:
+        f"{RESULTS}/logs/fit.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/fit.tsv"
+    conda:
+        "../envs/analysis.yaml"
+    shell:
+        "cir fit {input.decisions:q} --cohort {params.cohort} --settings {params.keys:q} --out {output.router:q}"
+        " --oof {output.oof:q} > {log} 2>&1"

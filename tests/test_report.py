@@ -1,0 +1,510 @@
+"""The page, its figures and the printed summary, from a synthetic study with the tables of a real one."""
+
+import csv
+import html
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pipeline.config.models import Study
+from pipeline.errors import BadInput, CheckFailed
+from pipeline.outcomes.effects import KEYS, Interval, effects
+from pipeline.records.files import write_json
+from pipeline.records.tables import read_rows, write_rows
+from pipeline.report.command import report
+from pipeline.report.inputs import Paths, read_inputs
+from pipeline.report.page import render, write_page
+
+CONDITIONS, DELAYS = ["clean", "stale-2", "stale-1", "missing"], [0, 1, 2, 4]
+OPERATORS = ["none", "refresh", "content-ablated", "replan-only"]
+TYPES = ["look_at_obj_in_light", "pick_and_place_simple", "pick_two_obj_and_place"]
+HOSTILE = "</pre><script>alert(1)</script>\"'&<img src=x onerror=alert(1)>"
+POLICIES = ["never", "always-1", "always-2", "always-4", "sequential-anomaly", "rate-matched-anomaly", "cir"]
+
+
+def cell_of(y0, ym):
+    return {(0, 1): "rescue", (1, 0): "harm", (1, 1): "kept-success", (0, 0): "unchanged-failure"}[int(y0), int(ym)]
+
+
+def cohort_rows(rng, name, role, size, reason):
+    rows = []
+    for place in range(size + 3):
+        kind = TYPES[place % len(TYPES)]
+        folder = f"{kind}-{name}-{place // 2}"
+        excluded = None if place < size else [reason, "beyond the cohort's size"][place % 2]
+        rows.append(
+            {"cohort": name, "role": role, "task": f"{folder}/trial_{place}", "folder": folder, "task_type": kind,
+             "feasible": excluded is None, "excluded": excluded, "factual_success": bool(rng.random() < 0.8),
+             "factual_actions": 12 + place % 9, "altered_at": 3}
+        )  # fmt: skip
+    return rows
+
+
+def pair_rows(rng, tasks):
+    """Outcomes drawn so that operators differ, delays matter and the A/A arm never flips."""
+    rows = []
+    for task in tasks:
+        for e in CONDITIONS:
+            y0 = (
+                task["factual_success"]
+                if e == "clean"
+                else bool(rng.random() < (0.8 if task["factual_success"] else 0.1))
+            )
+            for d in DELAYS:
+                live = d < 4 or rng.random() < 0.9
+                for m in OPERATORS:
+                    chance = {
+                        "none": (0, 0),
+                        "refresh": (0.06, 0.45),
+                        "content-ablated": (0.05, 0.3),
+                        "replan-only": (0.1, 0.1),
+                    }[m]
+                    flips = live and rng.random() < chance[0 if y0 else 1] * (0.6 if e == "clean" and not y0 else 1)
+                    rows.append(
+                        {name: task[name] for name in ("cohort", "task", "folder", "task_type", "factual_success")}
+                        | {"condition": e, "delay": d, "operator": m, "y0": y0, "ym": y0 != flips, "cell": cell_of(y0, y0 != flips),
+                           "intervened": m != "none" and live, "null_alteration": e == "stale-1" and bool(rng.random() < 0.1),
+                           "fork_action": 3 + d, "state_hash": "s", "transcript_hash": "t"}
+                    )  # fmt: skip
+    return rows
+
+
+def policy_rows(rng, pairs):
+    """summary.json's policies: each acts on a random share of the episodes, at delay 1."""
+    units = [
+        row for row in pairs if row["cohort"] == "evaluation" and row["operator"] == "refresh" and row["delay"] == 1
+    ]
+    tasks, policies = len({row["task"] for row in units}), []
+    for place, name in enumerate(POLICIES):
+        acts = [name != "never" and (name.startswith("always") or rng.random() < 0.2) for _ in units]
+        chosen = [(row, act) for row, act in zip(units, acts, strict=True)]
+        by_condition = []
+        for e in CONDITIONS:
+            some = [(row, act) for row, act in chosen if row["condition"] == e]
+            cells = Counter(row["cell"] for row, act in some if act)
+            by_condition.append(
+                {"condition": e, "tasks": len(some), "episodes": len(some),
+                 "never_success": sum(row["y0"] for row, _ in some),
+                 "success": sum(row["ym"] if act else row["y0"] for row, act in some), "rescue": cells["rescue"],
+                 "harm": cells["harm"], "interventions": sum(act for _, act in some)}
+            )  # fmt: skip
+        total = {key: sum(row[key] for row in by_condition) for key in ("success", "rescue", "harm", "interventions")}
+        gain = 100 * (total["rescue"] - total["harm"]) / len(units)
+        policies.append(
+            {"policy": name, "tasks": tasks, "episodes": len(units), "success_rate": total["success"] / len(units), "gain_pp": gain,
+             "ci95_pp": [gain - (1.37 + place) * (name != "never"), gain + (2.41 + place) * (name != "never")],
+             "intervention_rate": total["interventions"] / len(units), "clean_harm_rate": by_condition[0]["harm"] / tasks,
+             "sign_flip_p": 1.0 if name == "never" else 0.0311 * (place + 1), "sign_flip_p_mc": 0.5, "mcnemar_p": 0.5,
+             "by_condition": by_condition} | total
+        )  # fmt: skip
+    return policies
+
+
+def router_json(rng, tasks):
+    names = [
+        "x_repeated_actions",
+        "x_repeated_reasoning",
+        "x_no_ops",
+        "x_novelty",
+        "x_agreement",
+        "x_progress",
+        "x_budget",
+    ]
+    return {
+        "format": 1, "features": names, "scaling": {"mean": [0.25] * 7, "scale": [1.5] * 7},
+        "models": {
+            name: {"intercept": -0.5, "coefficients": [round(float(value), 3) for value in rng.normal(size=7)]}
+            for name in ("p_err", "p_0", "p_1")
+        },
+        "never": False, "thresholds": {"alpha": 0.731, "beta": 0.052, "gamma": 0.0},
+        "comparators": {"sequential-anomaly": {"alpha": 0.901}, "rate-matched-anomaly": {"alpha": None}},
+        "lambda": 2.0, "epsilon": 0.02, "delays": [1, 2, 4], "operator": "refresh",
+        "inputs": {"decisions.parquet": "ab" * 32},
+        "fit": {"tasks": [row["task"] for row in tasks], "folders": sorted({row["folder"] for row in tasks})},
+        "notes": ["a note of the fit"],
+    }  # fmt: skip
+
+
+def make_study(folder: Path, size=20, held_out=8, seed=0, reason=HOSTILE) -> dict[str, str]:
+    """A study's tables under `folder`; returns the options of `cir report` by name."""
+    rng = np.random.default_rng(seed)
+    study = Study(
+        study="synthetic",
+        cohorts={
+            "main": {"role": "fit", "split": "train", "size": size},
+            "evaluation": {"role": "evaluate", "split": "valid_seen", "size": held_out},
+        },
+        protocol={"texts": {"replan_text": HOSTILE}},
+    )
+    main = cohort_rows(rng, "main", "fit", size, reason)
+    candidates = main + cohort_rows(rng, "evaluation", "evaluate", held_out, reason)
+    feasible = [row for row in candidates if row["feasible"]]
+    pairs = pair_rows(rng, feasible)
+    names = ("study", "games", "cohorts", "pairs", "exclusions", "effects", "router", "evaluation")
+    paths = {
+        name: str(folder / f"{name}.{'json' if name in ('study', 'router', 'evaluation') else 'parquet'}")
+        for name in names
+    }
+    write_json(paths["study"], study.model_dump(mode="json", by_alias=True))
+    games = [
+        {name: row[name] for name in ("task", "folder", "task_type")}
+        | {"split": study.cohorts[row["cohort"]].split, "path": "p", "sha256": "0" * 64, "verb": "move"}
+        | {"walkthrough_actions": 9, "receptacles": 12, "objects": 30}
+        for row in candidates
+    ]
+    write_rows(paths["games"], games, "games")
+    write_rows(paths["cohorts"], candidates, "cohorts")
+    write_rows(paths["pairs"], pairs, "pairs")
+    left = [
+        {name: row[name] for name in ("cohort", "task")}
+        | {"condition": None, "delay": None, "operator": None, "reason": row["excluded"]}
+        for row in candidates
+        if row["excluded"]
+    ]
+    write_rows(paths["exclusions"], left, "exclusions")
+    write_rows(paths["effects"], effects(paths["pairs"], KEYS, Interval(resamples=200)), "effects")
+    write_json(paths["router"], router_json(rng, [row for row in main if row["feasible"]]))
+    write_json(paths["evaluation"], {"policies": policy_rows(rng, pairs)})
+    return paths
+
+
+def inputs_of(paths):
+    return read_inputs(Paths(**{name: Path(path) for name, path in paths.items()}))
+
+
+def options(paths, out, *more):
+    return [part for name, path in paths.items() for part in (f"--{name}", path)] + ["--out", str(out), *more]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A study, its page's folder and what the command printed, made once for the tests that only read."""
+    folder = tmp_path_factory.mktemp("study")
+    paths = make_study(folder)
+    result = CliRunner().invoke(report, options(paths, folder / "report/index.html"))
+    assert result.exit_code == 0, result.output
+    text = (folder / "report/index.html").read_text()
+    return SimpleNamespace(paths=paths, folder=folder / "report", page=text, printed=result.stdout, rows=Rows.of(text))
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A study of its own for a test that changes it."""
+    return make_study(tmp_path, size=6, held_out=3)
+
+
+class Rows(HTMLParser):
+    """The tables of a page: caption -> rows of cell texts; every attribute that names a resource; every tag."""
+
+    @classmethod
+    def of(cls, text):
+        parser = cls()
+        parser.feed(text)
+        return parser
+
+    def __init__(self):
+        super().__init__()
+        self.tables, self.links, self.tags, self.stack, self.caption = {}, [], Counter(), [], None
+
+    def handle_starttag(self, tag, attributes):
+        self.tags[tag] += 1
+        self.links += [
+            (tag, name, value) for name, value in attributes if name in ("src", "href", "srcset", "data", "xlink:href")
+        ]
+        self.links += [(tag, name, value) for name, value in attributes if name.startswith("on")]
+        if tag == "caption":
+            self.text = ""
+        if tag == "tr":
+            self.row = []
+        if tag in ("td", "th"):
+            self.text = ""
+
+    def handle_data(self, data):
+        self.text = getattr(self, "text", "") + data
+
+    def handle_endtag(self, tag):
+        if tag == "caption":
+            self.caption = self.text
+            self.tables[self.caption] = []
+        elif tag in ("td", "th"):
+            self.row.append(self.text)
+        elif tag == "tr":
+            self.tables[self.caption].append(self.row)
+
+
+def percent(count, of):
+    return f"{count}/{of} ({100 * count / of:.1f}%)"
+
+
+def points(value):
+    return f"{value:+.2f}".replace("-", "−") if abs(value) >= 0.005 else "0.00"
+
+
+@pytest.mark.parametrize("cohort", ["main", "evaluation"])
+@pytest.mark.parametrize(
+    ("population", "words"), [("complete", "all feasible tasks"), ("factual-success", "tasks that succeed unaltered")]
+)
+def test_every_effect_stands_in_the_page_as_counted_from_the_pairs(made, cohort, population, words):
+    units, whole = Counter(), Counter()
+    for pair in read_rows(made.paths["pairs"]):
+        if pair["cohort"] == cohort and (population == "complete" or pair["factual_success"]):
+            units[pair["operator"], pair["condition"], pair["delay"], pair["cell"]] += 1
+            whole[pair["operator"], pair["condition"], pair["delay"]] += 1
+    shown = {(row[0], row[1], int(row[2])): row[3:] for row in made.rows.tables[f"{cohort}, {words}"][1:]}
+    assert shown.keys() == whole.keys()
+    for key, n in whole.items():
+        cells = [units[*key, cell] for cell in ("rescue", "harm", "kept-success", "unchanged-failure")]
+        assert shown[key][:6] == [
+            str(n),
+            *(percent(count, n) for count in cells),
+            points(100 * (cells[0] - cells[1]) / n),
+        ]
+        assert shown[key][-1] == percent(0, n)
+
+
+def test_intervals_and_tests_are_those_of_the_effects_table(made):
+    for row in read_rows(made.paths["effects"], "effects"):
+        words = "all feasible tasks" if row["population"] == "complete" else "tasks that succeed unaltered"
+        key = [row["operator"], row["condition"], str(row["delay"])]
+        cells = next(cells for cells in made.rows.tables[f"{row['cohort']}, {words}"] if cells[:3] == key)
+        low, high = (f"{row[name]:.2f}".replace("-", "−") for name in ("ci_low_pp", "ci_high_pp"))
+        assert cells[9].replace("−0.00", "0.00") == f"[{low}, {high}]".replace("−0.00", "0.00")
+        assert cells[10] == (
+            "1"
+            if row["mcnemar_p"] >= 0.9995
+            else "< .001"
+            if row["mcnemar_p"] < 0.0005
+            else f"{row['mcnemar_p']:.3f}"[1:]
+        )
+
+
+def test_every_policy_stands_in_the_page(made):
+    summary = json.loads(Path(made.paths["evaluation"]).read_text())["policies"]
+    shown = {row[0]: row[1:] for row in made.rows.tables["Policies on held-out tasks"][1:]}
+    assert list(shown) == POLICIES
+    for policy in summary:
+        n, clean = policy["episodes"], policy["by_condition"][0]
+        low, high = policy["ci95_pp"]
+        assert shown[policy["policy"]][:-1] == [
+            percent(policy["success"], n), points(policy["gain_pp"]), f"[{low:.2f}, {high:.2f}]".replace("-", "−"),
+            str(policy["rescue"]), str(policy["harm"]), percent(policy["interventions"], n), percent(clean["harm"], clean["tasks"]),
+        ]  # fmt: skip
+    by_condition = made.rows.tables["Policies by what was shown"][1:]
+    assert len(by_condition) == len(POLICIES) * len(CONDITIONS)
+
+
+def test_first_screen_says_what_was_found_and_what_it_cannot_support(made):
+    start = made.page.index('<section id="answer">')
+    first = html.unescape(made.page[start : made.page.index("</section>", start)])
+    rows = [
+        row for row in read_rows(made.paths["effects"]) if row["cohort"] == "main" and row["population"] == "complete"
+    ]
+    for row in rows:
+        if row["operator"] == "refresh" and row["condition"] in ("clean", "stale-2"):
+            assert points(row["effect_pp"]) in first
+    cir = json.loads(Path(made.paths["evaluation"]).read_text())["policies"][-1]
+    assert f"gained {points(cir['gain_pp'])} points over never doing so" in first
+    assert "8 held-out tasks (32 episodes)" in first
+    assert f"({percent(0, 448)}" not in first
+    assert f"ended unlike their trunk in {percent(0, 28 * 16)} cases" in first
+    assert "Left out: 6 candidate tasks of 34 and 0 units after forking" in first
+    assert "not a language model" in first
+    assert not re.search(r"significan|\bproves?\b|\bworks\b", first)
+
+
+def test_cohorts_exclusions_thresholds_and_coefficients_are_listed(made):
+    cohorts = {row[0]: row for row in made.rows.tables["Cohorts"][1:]}
+    assert cohorts["main"][3:7] == ["20", "23", "20", "3"]
+    reasons = Counter(row["reason"] for row in read_rows(made.paths["exclusions"]))
+    shown = Counter()
+    for _, _, reason, count in made.rows.tables["Not in the pairs, and why"][1:]:
+        shown[reason] += int(count)
+    assert shown == reasons
+    thresholds = {row[0]: row[-1] for row in made.rows.tables["Thresholds"][1:]}
+    assert thresholds == {
+        "alpha": "0.731", "beta": "0.052", "gamma": "0", "epsilon": "0.02", "sequential-anomaly": "0.901", "rate-matched-anomaly": "never",
+    }  # fmt: skip
+    router = json.loads(Path(made.paths["router"]).read_text())
+    coefficients = {row[0]: row[1] for row in made.rows.tables["Coefficients of the three logistic regressions"][2:]}
+    weights = router["models"]["p_err"]["coefficients"]
+    assert coefficients == {
+        name[2:]: f"{weight:+.3f}".replace("-", "−") for name, weight in zip(router["features"], weights, strict=True)
+    }
+    assert "ab" * 32 in made.page
+
+
+def test_hostile_texts_stay_text(made):
+    assert "<script" not in made.page
+    assert "<img" not in made.page
+    assert not [link for link in made.rows.links if link[1].startswith("on")]
+    assert html.escape(HOSTILE, quote=False).split("&")[0] in made.page
+    assert HOSTILE in [row[2] for row in made.rows.tables["Not in the pairs, and why"]]
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in made.page[made.page.index('<section id="config">') :]
+
+
+def test_a_hostile_study_name_is_refused_and_would_be_escaped(study):
+    inputs = inputs_of(study)
+    renamed = SimpleNamespace(**{name: getattr(inputs, name) for name in vars(inputs)})
+    object.__setattr__(inputs, "study", inputs.study.model_copy(update={"study": HOSTILE}))
+    text = render(inputs, [], [])
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text[: text.index("</h1>")]
+    write_json(study["study"], dict(renamed.config) | {"study": HOSTILE})
+    with pytest.raises(BadInput, match="study"):
+        inputs_of(study)
+
+
+def test_page_loads_nothing_from_a_network_and_links_only_to_its_own_files(made):
+    assert made.rows.tags["script"] == made.rows.tags["link"] == made.rows.tags["iframe"] == made.rows.tags["base"] == 0
+    assert not re.search(r"url\((?!#)|@import|https?:(?!//www\.w3\.org/(2000/svg|1999/xlink)\")", made.page)
+    for _, _, target in made.rows.links:
+        if target.startswith("#"):
+            assert f'id="{target[1:]}"' in made.page
+        else:
+            assert (made.folder / target).is_file(), target
+
+
+def test_ids_are_unique_and_every_reference_has_its_id(made):
+    ids = re.findall(r'\bid="([^"]+)"', made.page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r"url\(#([^)]+)\)", made.page)) <= set(ids)
+
+
+def test_figures_stand_as_files_with_the_data_they_show(made):
+    rows = read_rows(made.paths["effects"], "effects")
+    drawings = sorted(path.stem for path in (made.folder / "figures").glob("*.svg"))
+    assert drawings == sorted(path.stem for path in (made.folder / "figures").glob("*.csv"))
+    wanted = {f"four-cells-main-{p}-{m}" for p in ("complete", "factual-success") for m in OPERATORS}
+    wanted |= {f"effects-main-{p}-{e}" for p in ("complete", "factual-success") for e in CONDITIONS}
+    wanted |= {f"four-cells-evaluation-complete-{m}" for m in OPERATORS} | {
+        f"effects-evaluation-complete-{e}" for e in CONDITIONS
+    }
+    assert set(drawings) == wanted | {"policies-gain", "policies-interventions", "policies-clean-harm"}
+    for name in wanted:
+        with open(made.folder / "figures" / f"{name}.csv", newline="") as file:
+            shown = list(csv.DictReader(file))
+        first = shown[0]
+        varied = "operator" if name.startswith("four-cells") else "condition"
+        same = [
+            row for row in rows
+            if all(row[key] == first[key] for key in ("cohort", "population", varied))
+        ]  # fmt: skip
+        expected = {tuple(str(row[column]) for column in first) for row in same}
+        assert {tuple(row.values()) for row in shown} == expected
+        assert (made.folder / "figures" / f"{name}.svg").read_text() in made.page
+    with open(made.folder / "figures/policies-gain.csv", newline="") as file:
+        gains = {row["policy"]: float(row["gain_pp"]) for row in csv.DictReader(file)}
+    assert gains == {
+        row["policy"]: row["gain_pp"] for row in json.loads(Path(made.paths["evaluation"]).read_text())["policies"]
+    }
+
+
+def test_bars_carry_their_counts(made):
+    for row in read_rows(made.paths["effects"], "effects"):
+        if row["cohort"] == "main" and row["operator"] == "refresh":
+            drawing = (made.folder / f"figures/four-cells-main-{row['population']}-refresh.svg").read_text()
+            assert f">+{row['rescue']}</text>" in drawing
+            assert f">−{row['harm']}</text>" in drawing
+
+
+def test_same_inputs_give_the_same_bytes(made, tmp_path):
+    write_page(inputs_of(made.paths), tmp_path / "index.html")
+    names = sorted(path.relative_to(made.folder) for path in made.folder.rglob("*") if path.is_file())
+    assert names == sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
+    for name in names:
+        assert (made.folder / name).read_bytes() == (tmp_path / name).read_bytes(), name
+
+
+def test_printed_summary_fits_a_terminal_and_names_the_page(made):
+    lines = made.printed.splitlines()
+    assert max(map(len, lines[:-1])) <= 80
+    assert "main · complete · refresh" in lines[0]
+    assert lines[-1] == f"report: {made.folder / 'index.html'}"
+    for name in POLICIES:
+        assert any(line.startswith(name) for line in lines)
+
+
+def test_json_carries_the_rows(study, tmp_path):
+    result = CliRunner().invoke(report, options(study, tmp_path / "out/index.html", "--format", "json"))
+    printed = json.loads(result.stdout)
+    wanted = [
+        row for row in read_rows(study["effects"], "effects")
+        if (row["cohort"], row["population"], row["operator"]) == ("main", "complete", "refresh")
+    ]  # fmt: skip
+    assert sorted(printed["effects"], key=str) == sorted(wanted, key=str)
+    assert printed["policies"] == json.loads(Path(study["evaluation"]).read_text())["policies"]
+    assert Path(printed["page"]).is_file()
+
+
+@pytest.mark.parametrize(
+    "name", ["study", "games", "cohorts", "pairs", "exclusions", "effects", "router", "evaluation"]
+)
+def test_a_missing_input_is_named(study, name):
+    Path(study[name]).unlink()
+    with pytest.raises(BadInput, match=re.escape(study[name])):
+        inputs_of(study)
+
+
+@pytest.mark.parametrize("name", ["games", "cohorts", "pairs", "effects"])
+def test_an_empty_table_is_named(study, name):
+    write_rows(study[name], [], name)
+    with pytest.raises(BadInput, match=re.escape(study[name]) + ".*no row"):
+        inputs_of(study)
+
+
+def test_no_exclusion_at_all_is_said_and_no_error(study, tmp_path):
+    write_rows(study["exclusions"], [], "exclusions")
+    write_page(inputs_of(study), tmp_path / "out/index.html")
+    assert Rows.of((tmp_path / "out/index.html").read_text()).tables["Not in the pairs, and why"][1:] == [["none"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda summary: {}, "policies"),
+        (lambda summary: {"policies": []}, "policies"),
+        (lambda summary: {"policies": summary["policies"][:-1]}, "lacks the policy cir"),
+        (lambda summary: {"policies": [{"policy": "cir"}]}, r"policies\[0\]: lacks tasks"),
+    ],
+)
+def test_an_unusable_evaluation_is_named(study, change, words):
+    write_json(study["evaluation"], change(json.loads(Path(study["evaluation"]).read_text())))
+    with pytest.raises(BadInput, match=words):
+        inputs_of(study)
+
+
+def test_effects_of_other_pairs_are_refused(study):
+    rows = read_rows(study["effects"], "effects")
+    write_rows(study["effects"], [rows[0] | {"rescue": rows[0]["rescue"] + 1}, *rows[1:]], "effects")
+    with pytest.raises(CheckFailed, match="run `cir effects` on these pairs again"):
+        inputs_of(study)
+
+
+def test_effects_without_the_headline_are_refused(study):
+    rows = [row for row in read_rows(study["effects"], "effects") if row["cohort"] != "main"]
+    write_rows(study["effects"], rows, "effects")
+    with pytest.raises(BadInput, match="lacks 8 row"):
+        inputs_of(study)
+
+
+def test_effects_of_another_study_are_refused(study):
+    rows = read_rows(study["effects"], "effects")
+    write_rows(study["effects"], [rows[0] | {"delay": 9}, *rows[1:]], "effects")
+    with pytest.raises(BadInput, match="delay 9 is not in the study's config"):
+        inputs_of(study)
+
+
+def test_a_router_that_never_intervenes_is_said_aloud(study, tmp_path):
+    router = json.loads(Path(study["router"]).read_text())
+    write_json(study["router"], router | {"never": True, "thresholds": {"alpha": None, "beta": None, "gamma": None}})
+    write_page(inputs_of(study), tmp_path / "out/index.html")
+    text = (tmp_path / "out/index.html").read_text()
+    assert "it never intervenes" in text
+    assert {row[0]: row[-1] for row in Rows.of(text).tables["Thresholds"]}["alpha"] == "never"
