@@ -26,7 +26,7 @@ wildcard_constraints:
     operator=r"[a-z0-9-]+",
 
 
-def keys(stage):
+def settings(stage):
     """The config keys that concern a stage, as one canonical JSON: Snakemake re-runs what depends on a changed one."""
     return settings_of(STUDY, stage)
 

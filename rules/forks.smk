@@ -15,7 +15,7 @@ rule fork:
     output:
         part=f"{RESULTS}/forks/cohort={{cohort}}/condition={{condition}}/delay={{delay}}/operator={{operator}}/part.parquet",
     params:
-        keys=keys("fork"),
+        settings=settings("fork"),
         code=code("forks.command:fork"),
     threads: 1
     log:
@@ -26,5 +26,5 @@ rule fork:
         "../envs/analysis.yaml"
     shell:
         "cir fork --delay {wildcards.delay} --operator {wildcards.operator} --trunk {input.trunk:q}"
-        " --translations {input.translations:q} --settings {params.keys:q} --threads {threads}"
+        " --translations {input.translations:q} --settings {params.settings:q} --code {params.code} --threads {threads}"
         " --out {output.part:q} > {log} 2>&1"

@@ -10,14 +10,14 @@ OUTPUTS
 
 if STUDY.games.source == "generated":
     # Shared by studies with the same generator settings: a sensitivity plays the very same games.
-    GAMES_ROOT = f"results/games/{digest(keys('generate'))[:12]}"
+    GAMES_ROOT = f"results/games/{digest(settings('generate'))[:12]}"
 
     rule games:
         output:
             games=f"{RESULTS}/games/games.parquet",
         params:
             root=GAMES_ROOT,
-            keys=keys("generate"),
+            settings=settings("generate"),
             code=code("games.command:generate"),
         threads: 1
         log:
@@ -27,7 +27,7 @@ if STUDY.games.source == "generated":
         conda:
             "../envs/analysis.yaml"
         shell:
-            "cir games generate --settings {params.keys:q} --out {params.root:q} --threads {threads}"
+            "cir games generate --settings {params.settings:q} --out {params.root:q} --threads {threads}"
             " --index {output.games:q} > {log} 2>&1"
 
 else:

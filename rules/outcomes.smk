@@ -27,7 +27,7 @@ rule pairs:
     params:
         trajectories=f"{RESULTS}/trajectories",
         forks=f"{RESULTS}/forks",
-        keys=keys("pairs"),
+        settings=settings("pairs"),
         code=code("outcomes.command:pairs"),
     log:
         f"{RESULTS}/logs/pairs.log",
@@ -37,7 +37,7 @@ rule pairs:
         "../envs/analysis.yaml"
     shell:
         "cir pairs --cohorts {input.cohorts:q} --trajectories {params.trajectories:q} --forks {params.forks:q}"
-        " --settings {params.keys:q} --out {output.pairs:q} --exclusions {output.exclusions:q} > {log} 2>&1"
+        " --settings {params.settings:q} --out {output.pairs:q} --exclusions {output.exclusions:q} > {log} 2>&1"
 
 
 rule effects:
@@ -48,7 +48,7 @@ rule effects:
     params:
         resamples=STUDY.statistics.resamples,
         seed=STUDY.statistics.seed,
-        keys=keys("effects"),
+        settings=settings("effects"),
         code=code("outcomes.command:effects"),
     log:
         f"{RESULTS}/logs/effects.log",

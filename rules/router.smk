@@ -19,7 +19,7 @@ rule features:
     params:
         trajectories=f"{RESULTS}/trajectories",
         cohorts=f"{FIT},{EVALUATE}",
-        keys=keys("features"),
+        settings=settings("features"),
         code=code("router.command:features"),
     log:
         f"{RESULTS}/logs/features.log",
@@ -29,7 +29,7 @@ rule features:
         "../envs/analysis.yaml"
     shell:
         "cir features --pairs {input.pairs:q} --trajectories {params.trajectories:q} --cohort {params.cohorts}"
-        " --settings {params.keys:q} --out {output.decisions:q} > {log} 2>&1"
+        " --settings {params.settings:q} --out {output.decisions:q} > {log} 2>&1"
 
 
 rule fit:
@@ -40,7 +40,7 @@ rule fit:
         oof=f"{RESULTS}/router/oof.parquet",
     params:
         cohort=FIT,
-        keys=keys("fit"),
+        settings=settings("fit"),
         code=code("router.command:fit"),
     log:
         f"{RESULTS}/logs/fit.log",
@@ -49,5 +49,5 @@ rule fit:
     conda:
         "../envs/analysis.yaml"
     shell:
-        "cir fit {input.decisions:q} --cohort {params.cohort} --settings {params.keys:q} --out {output.router:q}"
+        "cir fit {input.decisions:q} --cohort {params.cohort} --settings {params.settings:q} --out {output.router:q}"
         " --oof {output.oof:q} > {log} 2>&1"

@@ -17,7 +17,7 @@ rule draw:
     output:
         candidates=f"{RESULTS}/games/candidates.parquet",
     params:
-        keys=keys("draw"),
+        settings=settings("draw"),
         code=code("trajectories.command:draw"),
     log:
         f"{RESULTS}/logs/draw.log",
@@ -26,7 +26,7 @@ rule draw:
     conda:
         "../envs/analysis.yaml"
     shell:
-        "cir cohorts draw --games {input.games:q} --settings {params.keys:q} --out {output.candidates:q} > {log} 2>&1"
+        "cir cohorts draw --games {input.games:q} --settings {params.settings:q} --out {output.candidates:q} > {log} 2>&1"
 
 
 rule factual:
@@ -36,7 +36,7 @@ rule factual:
     output:
         factual=f"{RESULTS}/trajectories/cohort={{cohort}}/factual.parquet",
     params:
-        keys=keys("factual"),
+        settings=settings("factual"),
         code=code("trajectories.command:factual"),
     threads: 1
     log:
@@ -47,7 +47,7 @@ rule factual:
         "../envs/analysis.yaml"
     shell:
         "cir factual --cohort {wildcards.cohort} --candidates {input.candidates:q} --translations {input.translations:q}"
-        " --settings {params.keys:q} --threads {threads} --out {output.factual:q} > {log} 2>&1"
+        " --settings {params.settings:q} --code {params.code} --threads {threads} --out {output.factual:q} > {log} 2>&1"
 
 
 rule settle:
@@ -58,7 +58,7 @@ rule settle:
         cohorts=f"{RESULTS}/games/cohorts.parquet",
     params:
         trajectories=f"{RESULTS}/trajectories",
-        keys=keys("settle"),
+        settings=settings("settle"),
         code=code("trajectories.command:settle"),
     log:
         f"{RESULTS}/logs/settle.log",
@@ -68,7 +68,7 @@ rule settle:
         "../envs/analysis.yaml"
     shell:
         "cir cohorts settle --candidates {input.candidates:q} --trajectories {params.trajectories:q}"
-        " --settings {params.keys:q} --out {output.cohorts:q} > {log} 2>&1"
+        " --settings {params.settings:q} --out {output.cohorts:q} > {log} 2>&1"
 
 
 rule trunk:
@@ -79,7 +79,7 @@ rule trunk:
     output:
         trunk=f"{RESULTS}/trajectories/cohort={{cohort}}/condition={{condition}}/trunk.parquet",
     params:
-        keys=keys("trunk"),
+        settings=settings("trunk"),
         code=code("trajectories.command:trunk"),
     threads: 1
     log:
@@ -90,5 +90,5 @@ rule trunk:
         "../envs/analysis.yaml"
     shell:
         "cir trunk --cohort {wildcards.cohort} --condition {wildcards.condition} --cohorts {input.cohorts:q}"
-        " --factual {input.factual:q} --translations {input.translations:q} --settings {params.keys:q}"
-        " --threads {threads} --out {output.trunk:q} > {log} 2>&1"
+        " --factual {input.factual:q} --translations {input.translations:q} --settings {params.settings:q}"
+        " --code {params.code} --threads {threads} --out {output.trunk:q} > {log} 2>&1"

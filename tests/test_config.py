@@ -79,7 +79,10 @@ def test_the_papers_sizes_stand_in_its_config():
         (changed(cohorts__main__sise=3), r"cohorts\.main\.sise: no such key; did you mean size\?"),
         (changed(router__lamda=1.0), r"router\.lamda: no such key; did you mean lambda\?"),
         (changed(nonsense=1), r"nonsense: no such key"),
-        (changed(protocol__conditions=["clean", "stale-2", "stale-0"]), r"protocol\.conditions: no such condition: 'stale-0'"),
+        (
+            changed(protocol__conditions=["clean", "stale-2", "stale-0"]),
+            r"protocol\.conditions: no such condition: 'stale-0'",
+        ),
         (changed(protocol__conditions=["clean", "stale-2", "Clean"]), r"no such condition: 'Clean'"),
         (
             changed(protocol__operators=["refresh", "refrsh"]),

@@ -114,6 +114,8 @@ def test_published_counts_give_the_published_evaluation(files):
     assert (round(router["success_rate"], 2), round(router["gain_pp"], 2)) == (73.33, 3.0)
     assert [round(end, 2) for end in router["ci95_pp"]] == [0.67, 5.67]
     assert round(router["intervention_rate"], 1) == 16.3
+    # Each task has its own folder here, so drawing folders is drawing tasks.
+    assert router["ci95_folder_pp"] == router["ci95_pp"]
     assert router["sign_flip_p"] == pytest.approx(0.0332, abs=5e-5)
     assert router["sign_flip_p_mc"] == pytest.approx(0.0332, abs=0.005)
     assert (router["clean_harm_rate"], round(router["clean_harm_upper95"], 1)) == (0, 3.9)

@@ -128,6 +128,23 @@ def test_a_missing_file_is_named(study):
         paired(folder)
 
 
+def test_the_plan_may_come_as_settings(study):
+    folder = study()
+    keys = {"protocol": {"conditions": CONDITIONS, "delays": DELAYS, "operators": OPERATORS}}
+    call = ["pairs", "--cohorts", folder / "cohorts.parquet", "--trajectories", folder / "trajectories", "--forks",
+            folder / "forks", "--out", folder / "p", "--exclusions", folder / "x"]  # fmt: skip
+    run(*call, "--settings", json.dumps(keys))
+    assert len(read_rows(folder / "p")) == 24
+    run(*call, "--settings", json.dumps(keys), "--delays", "1")
+    assert len(read_rows(folder / "p")) == 12
+    for options, message in [((), "--conditions: is missing"), (("--settings", "{"), "no valid JSON")]:
+        result = CliRunner().invoke(cir, [str(argument) for argument in (*call, *options)])
+        assert isinstance(result.exception, BadInput)
+        assert message in str(result.exception)
+    result = CliRunner().invoke(cir, [str(a) for a in (*call, "--settings", json.dumps(keys), "--delays", "1,x")])
+    assert "--delays: expected whole numbers" in str(result.exception)
+
+
 def test_a_mismatch_drops_the_whole_task_and_infrastructure_only_its_units(study):
     def change(kind, rows):
         first = rows[0]
@@ -251,6 +268,8 @@ def test_pooled_rows_move_a_tasks_units_together(tmp_path):
     one = next(r for r in single if r["operator"] == "refresh" and r["delay"] == 0 and r["population"] == "complete")
     assert (row["ci_low_pp"], row["ci_high_pp"]) == pytest.approx((one["ci_low_pp"], one["ci_high_pp"]), abs=2.6)
     assert row["aa_flip_rate"] == one["aa_flip_rate"] == 10 / 40
+    # Three copies of a task's unit are no more evidence than one: McNemar of the units would say so, the sign-flip does not.
+    assert row["mcnemar_p"] < row["sign_flip_p"] == row["holm_p"] == pytest.approx(one["mcnemar_p"])
     assert sum(row[cell] for cell in ("rescue", "harm", "kept_success", "unchanged_failure")) == row["n"]
 
 

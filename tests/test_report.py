@@ -4,6 +4,7 @@ import csv
 import html
 import json
 import re
+import shutil
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -194,10 +195,15 @@ def made(tmp_path_factory):
     return SimpleNamespace(paths=paths, folder=folder / "report", page=text, printed=result.stdout, rows=Rows.of(text))
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return make_study(tmp_path_factory.mktemp("small"), size=6, held_out=3)
+
+
 @pytest.fixture
-def study(tmp_path):
-    """A study of its own for a test that changes it."""
-    return make_study(tmp_path, size=6, held_out=3)
+def study(small, tmp_path):
+    """A copy of a small study for a test that changes it."""
+    return {name: shutil.copy(path, tmp_path) for name, path in small.items()}
 
 
 class Rows(HTMLParser):
@@ -459,10 +465,9 @@ def test_an_empty_table_is_named(study, name):
         inputs_of(study)
 
 
-def test_no_exclusion_at_all_is_said_and_no_error(study, tmp_path):
+def test_no_exclusion_at_all_is_said_and_no_error(study):
     write_rows(study["exclusions"], [], "exclusions")
-    write_page(inputs_of(study), tmp_path / "out/index.html")
-    assert Rows.of((tmp_path / "out/index.html").read_text()).tables["Not in the pairs, and why"][1:] == [["none"]]
+    assert Rows.of(render(inputs_of(study), [], [])).tables["Not in the pairs, and why"][1:] == [["none"]]
 
 
 @pytest.mark.parametrize(
@@ -501,10 +506,37 @@ def test_effects_of_another_study_are_refused(study):
         inputs_of(study)
 
 
-def test_a_router_that_never_intervenes_is_said_aloud(study, tmp_path):
+def test_held_out_episodes_that_could_not_be_evaluated_are_counted(study):
+    summary = json.loads(Path(study["evaluation"]).read_text())
+    write_json(study["evaluation"], summary | {"planned": {"episodes": 12}, "evaluable": {"episodes": 10}})
+    assert "2 held-out episodes of 12 planned lack a recorded branch" in render(inputs_of(study), [], [])
+
+
+def test_an_interval_without_width_is_no_precision(study):
+    pairs = [row | {"ym": row["y0"], "cell": cell_of(row["y0"], row["y0"])} for row in read_rows(study["pairs"])]
+    write_rows(study["pairs"], pairs, "pairs")
+    write_rows(study["effects"], effects(study["pairs"], KEYS, Interval(resamples=200)), "effects")
+    assert "With 6 tasks the intervals under alteration have no width, as no task changed." in render(
+        inputs_of(study), [], []
+    )
+
+
+def test_flips_of_the_a_a_arm_are_counted_on_the_first_screen(study):
+    pairs = read_rows(study["pairs"])
+    place = next(place for place, row in enumerate(pairs) if row["operator"] == "none" and row["cohort"] == "main")
+    row = pairs[place]
+    pairs[place] = row | {"ym": not row["y0"], "cell": cell_of(row["y0"], not row["y0"])}
+    write_rows(study["pairs"], pairs, "pairs")
+    write_rows(study["effects"], effects(study["pairs"], KEYS, Interval(resamples=200)), "effects")
+    text = render(inputs_of(study), [], [])
+    assert f"ended unlike their trunk in {percent(1, 9 * 16)} cases" in text
+    flips = [cells for cells in Rows.of(text).tables["main, all feasible tasks"] if cells[-1] == percent(1, 6)]
+    assert {cells[0] for cells in flips} == set(OPERATORS)
+
+
+def test_a_router_that_never_intervenes_is_said_aloud(study):
     router = json.loads(Path(study["router"]).read_text())
     write_json(study["router"], router | {"never": True, "thresholds": {"alpha": None, "beta": None, "gamma": None}})
-    write_page(inputs_of(study), tmp_path / "out/index.html")
-    text = (tmp_path / "out/index.html").read_text()
+    text = render(inputs_of(study), [], [])
     assert "it never intervenes" in text
     assert {row[0]: row[-1] for row in Rows.of(text).tables["Thresholds"]}["alpha"] == "never"

@@ -53,7 +53,9 @@ def test_the_order_of_games_and_of_the_config_does_not_matter():
 def test_evaluation_takes_its_folders_first():
     """Official valid_seen folders stand in train too: the smaller split must not lose them to the larger."""
     shared = [game | {"split": "valid_seen", "task": game["task"] + "v"} for game in games(8, 1)]
-    rows = draw(games(30) + shared, {"fit": cohort("fit", size=10), "held": cohort("evaluate", "valid_seen", size=8, reserve=0)})
+    rows = draw(
+        games(30) + shared, {"fit": cohort("fit", size=10), "held": cohort("evaluate", "valid_seen", size=8, reserve=0)}
+    )
     held = {row["folder"] for row in rows if row["cohort"] == "held"}
     assert len(held) == 8
     assert not held & {row["folder"] for row in rows if row["cohort"] == "fit"}
@@ -61,7 +63,9 @@ def test_evaluation_takes_its_folders_first():
 
 def test_task_types_are_respected():
     pool = games(9) + games(9, split="train", task_type="look_at_obj_in_light")
-    pool = [game | {"folder": game["folder"] + game["task_type"], "task": game["task"] + game["task_type"]} for game in pool]
+    pool = [
+        game | {"folder": game["folder"] + game["task_type"], "task": game["task"] + game["task_type"]} for game in pool
+    ]
     rows = draw(pool, {"a": cohort(task_types=["look_at_obj_in_light"])})
     assert {row["task_type"] for row in rows} == {"look_at_obj_in_light"}
 
@@ -71,7 +75,10 @@ def test_task_types_are_respected():
     [
         ({"a": cohort(size=99)}, r"cohorts\.a\.size: 99 tasks are wanted, split train has 12"),
         ({"a": cohort(split="valid_unseen")}, r"split valid_unseen has 0 games"),
-        ({"a": cohort(size=12), "b": cohort("fit", size=9)}, r"cohorts\.a\.size: 12 tasks are wanted, .* stand in folders of other"),
+        (
+            {"a": cohort(size=12), "b": cohort("fit", size=9)},
+            r"cohorts\.a\.size: 12 tasks are wanted, .* stand in folders of other",
+        ),
     ],
 )
 def test_cohorts_that_cannot_be_filled_are_refused(cohorts, message):
@@ -90,7 +97,8 @@ def _factual(lengths, **keys):
 
 def _candidates(count):
     return [
-        {"cohort": "a", "role": "fit", "rank": i, "task": f"t{i}", "folder": f"f{i}", "task_type": "x", "sha256": "0"} for i in range(count)
+        {"cohort": "a", "role": "fit", "rank": i, "task": f"t{i}", "folder": f"f{i}", "task_type": "x", "sha256": "0"}
+        for i in range(count)
     ]
 
 
@@ -114,12 +122,17 @@ def test_infeasible_tasks_fall_out_with_a_reason_and_the_next_step_in():
 
 
 def test_a_cohort_larger_than_its_feasible_tasks_is_refused_by_name():
-    with pytest.raises(BadInput, match=r"cohorts\.a\.size: 3 tasks are wanted, but only 2 of 4 candidates are feasible"):
+    with pytest.raises(
+        BadInput, match=r"cohorts\.a\.size: 3 tasks are wanted, but only 2 of 4 candidates are feasible"
+    ):
         settle(_candidates(4), _factual([4, 8, 2, 8]), {"a": 3}, ["stale-2"], Alteration())
 
 
 @settings(max_examples=30)
-@given(st.lists(st.integers(0, 64), min_size=1, max_size=12), st.sampled_from([["clean"], ["clean", "stale-1"], ["stale-3"]]))
+@given(
+    st.lists(st.integers(0, 64), min_size=1, max_size=12),
+    st.sampled_from([["clean"], ["clean", "stale-1"], ["stale-3"]]),
+)
 def test_settled_cohorts_are_feasible_for_every_condition(lengths, conditions):
     from pipeline.harness.conditions import condition
 
@@ -127,7 +140,8 @@ def test_settled_cohorts_are_feasible_for_every_condition(lengths, conditions):
         rows = settle(_candidates(len(lengths)), _factual(lengths), {"a": 1}, conditions, Alteration())
     except BadInput:
         assert all(
-            not n or any(condition(c, Alteration()).infeasible(altered_action(n, 0.25)) for c in conditions) for n in lengths
+            not n or any(condition(c, Alteration()).infeasible(altered_action(n, 0.25)) for c in conditions)
+            for n in lengths
         )
         return
     assert sum(row["feasible"] for row in rows) == 1

@@ -72,8 +72,19 @@ def test_every_artifact_of_the_contracts_is_there(finished):
     assert len(table(finished, "outcomes/effects.parquet")) == 2 * 2 * 4 * 4 * 4
     router = json.loads((finished / "results/test/router/router.json").read_text())
     assert set(router["thresholds"]) == {"alpha", "beta", "gamma"}
-    policies = [p["policy"] for p in json.loads((finished / "results/test/evaluation/summary.json").read_text())["policies"]]
-    assert set(policies) >= {"never", "always-0", "always-1", "always-2", "always-4", "sequential-anomaly", "rate-matched-anomaly", "cir"}
+    policies = [
+        p["policy"] for p in json.loads((finished / "results/test/evaluation/summary.json").read_text())["policies"]
+    ]
+    assert set(policies) >= {
+        "never",
+        "always-0",
+        "always-1",
+        "always-2",
+        "always-4",
+        "sequential-anomaly",
+        "rate-matched-anomaly",
+        "cir",
+    }
     assert (finished / "results/test/report/index.html").stat().st_size > 10_000
 
 
@@ -84,11 +95,16 @@ def test_without_an_operator_a_branch_is_its_trunk(finished):
     checked = 0
     for part in sorted(root.glob("forks/cohort=*/condition=*/delay=*/operator=none/part.parquet")):
         cohort, condition = part.parts[-5:-3]
-        trunks = {row["task"]: row for row in pq.ParquetFile(root / "trajectories" / cohort / condition / "trunk.parquet").read().to_pylist()}
+        trunks = {
+            row["task"]: row
+            for row in pq.ParquetFile(root / "trajectories" / cohort / condition / "trunk.parquet").read().to_pylist()
+        }
         for row in pq.ParquetFile(part).read().to_pylist():
             trunk = trunks[row["task"]]
             assert row["final_transcript_hash"] == trunk["transcript_hash"]
-            assert (row["success"], row["exit"], row["turns"], row["actions"]) == tuple(trunk[c] for c in ("success", "exit", "turns", "actions"))
+            assert (row["success"], row["exit"], row["turns"], row["actions"]) == tuple(
+                trunk[c] for c in ("success", "exit", "turns", "actions")
+            )
             assert row["steps"] == trunk["steps"][len(trunk["steps"]) - len(row["steps"]) :]
             checked += bool(row["steps"])
     assert checked > 100
@@ -98,7 +114,9 @@ def test_without_an_operator_a_branch_is_its_trunk(finished):
 def test_the_clean_trunk_is_the_factual_run(finished):
     root = finished / "results/test/trajectories"
     for cohort in ("main", "evaluation"):
-        factual = {row["task"]: row for row in pq.ParquetFile(root / f"cohort={cohort}/factual.parquet").read().to_pylist()}
+        factual = {
+            row["task"]: row for row in pq.ParquetFile(root / f"cohort={cohort}/factual.parquet").read().to_pylist()
+        }
         for row in pq.ParquetFile(root / f"cohort={cohort}/condition=clean/trunk.parquet").read().to_pylist():
             assert row["transcript_hash"] == factual[row["task"]]["transcript_hash"]
 
@@ -109,7 +127,10 @@ def test_operators_differ_only_in_what_they_show(finished):
     root = finished / "results/test/forks"
     for folder in sorted(root.glob("cohort=main/condition=stale-2/delay=*")):
         rows = {
-            name: {row["task"]: row for row in pq.ParquetFile(folder / f"operator={name}" / "part.parquet").read().to_pylist()}
+            name: {
+                row["task"]: row
+                for row in pq.ParquetFile(folder / f"operator={name}" / "part.parquet").read().to_pylist()
+            }
             for name in ("none", "refresh", "content-ablated", "replan-only")
         }
         for task, refresh in rows["refresh"].items():
@@ -176,7 +197,11 @@ def test_a_wrong_config_ends_before_any_job(finished, tmp_path):
 @pytest.mark.slow
 def test_without_a_config_snakemake_says_how(finished):
     done = subprocess.run(
-        [str(BIN / "snakemake"), "--profile", "profiles/local"], cwd=finished, capture_output=True, text=True, check=False
+        [str(BIN / "snakemake"), "--profile", "profiles/local"],
+        cwd=finished,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode != 0
     assert "--configfile" in done.stdout + done.stderr

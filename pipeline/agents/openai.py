@@ -8,15 +8,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from pipeline.agents.protocol import Completion, ContextLimit, InfrastructureError, Message
+from pipeline.agents.protocol import AgentParameters, Completion, ContextLimit, InfrastructureError, Message
 
 
-class OpenAIParameters(BaseModel):
+class OpenAIParameters(AgentParameters):
     """Parameters of the kind `openai`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = Field(description="Model name as the server knows it.")
     base_url: str = Field(description="The endpoint, with its /v1.")

@@ -2,12 +2,16 @@
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from pipeline.agents.protocol import Agent
+from pydantic import ValidationError
+
+from pipeline.agents.openai import OpenAIAgent, OpenAIParameters
+from pipeline.agents.protocol import Agent, AgentParameters
 from pipeline.agents.scripted.agent import ScriptedAgent
 from pipeline.agents.scripted.policy import Parameters
 from pipeline.errors import BadInput
@@ -15,40 +19,49 @@ from pipeline.provenance.code import meaning
 from pipeline.records.canonical import digest
 
 
-def _scripted(parameters: Mapping[str, Any]) -> Agent:
-    known = {field.name: field for field in fields(Parameters)}
-    for name, value in parameters.items():
-        if name not in known:
-            raise BadInput(f"agent.parameters.{name}: agent scripted has no such parameter{_suggest(name, known)}")
-        if type(value) is not known[name].type:
-            raise BadInput(f"agent.parameters.{name}: expected {known[name].type.__name__}, got {value!r}")
-    if parameters.get("likely_kinds", 0) < 0:
-        raise BadInput(
-            f"agent.parameters.likely_kinds: expected a number of kinds, 0 or more, got {parameters['likely_kinds']}"
-        )
-    return ScriptedAgent(Parameters(**parameters), modules_digest("pipeline.agents.scripted"))
+@dataclass(frozen=True)
+class Kind:
+    """A kind of agent: the model of its parameters, its class, and the modules its replies depend on."""
+
+    parameters: type[AgentParameters]
+    make: Callable[[Any, str], Agent]
+    package: str
 
 
-AGENTS: dict[str, Callable[[Mapping[str, Any]], Agent]] = {"scripted": _scripted}
+AGENTS: dict[str, Kind] = {
+    "scripted": Kind(Parameters, ScriptedAgent, "pipeline.agents.scripted"),
+    "openai": Kind(OpenAIParameters, OpenAIAgent, "pipeline.agents.openai"),
+}
 
 
 def build(kind: str, parameters: Mapping[str, Any]) -> Agent:
     """The agent of that kind with these parameters, defaults for the rest.
 
-    Raises BadInput, with the nearest known name, for an unknown kind or parameter and for a value of the wrong type.
+    Raises BadInput, with the nearest known name, for an unknown kind or parameter and for a wrong value.
     """
     if kind not in AGENTS:
         raise BadInput(f"agent.kind: no such agent: {kind!r}{_suggest(kind, AGENTS)}")
-    return AGENTS[kind](parameters)
+    chosen = AGENTS[kind]
+    try:
+        return chosen.make(chosen.parameters.model_validate(dict(parameters)), modules_digest(chosen.package))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            known = chosen.parameters.model_fields
+            raise BadInput(
+                f"agent.parameters.{name}: agent {kind} has no such parameter{_suggest(name, known)}"
+            ) from error
+        raise BadInput(f"agent.parameters.{name}: {first['msg']}, got {first['input']!r}") from error
 
 
 @cache
-def modules_digest(package: str) -> str:
-    """sha256 over the modules of an agent's package; comments, docstrings and formatting do not count."""
-    modules = sorted(
-        (item for item in files(package).iterdir() if item.name.endswith(".py")), key=lambda item: item.name
-    )
-    return digest({module.name: meaning(module.read_text()) for module in modules})
+def modules_digest(name: str) -> str:
+    """sha256 over a module, or the modules of a package; comments, docstrings and formatting do not count."""
+    found = import_module(name)
+    folder = Path(found.__file__).parent
+    paths = sorted(folder.glob("*.py")) if hasattr(found, "__path__") else [Path(found.__file__)]
+    return digest({path.name: meaning(path.read_text()) for path in paths})
 
 
 def _suggest(name: str, known: Mapping[str, Any]) -> str:

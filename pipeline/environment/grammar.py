@@ -162,7 +162,7 @@ class Grammar:
         return emit
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def compiled(text: str) -> Grammar:
     """The grammar of a canonical JSON text, compiled once per process."""
     return Grammar(json.loads(text))
@@ -195,6 +195,10 @@ def _show(kind: str, variable: str) -> Emit:
         if variable not in bound:
             raise BadInput(f"the grammar shows {variable!r} where nothing is bound to it: check the game's grammar")
         id_ = name_of(bound[variable])
+        if id_ not in scene.names:
+            raise BadInput(
+                f"the grammar shows {id_[:80]!r}, which no fact of the game mentions: check the PDDL problem"
+            )
         out.append(show(id_, scene.names[id_]))
 
     return emit

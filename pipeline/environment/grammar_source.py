@@ -27,6 +27,25 @@ def parse_grammar(blanked: str) -> Any:
         raise BadInput(f"the grammar can't be parsed ({type(error).__name__}: {str(error).splitlines()[0]})") from error
 
 
+@lru_cache(maxsize=256)
+def _parse_text(source: str) -> list[Any]:
+    from textworld.envs.pddl import textgen
+
+    return textgen._parse_and_convert(source, rule_name="symbols")
+
+
+@lru_cache(maxsize=256)
+def _parse_query(source: str) -> tuple[Any, ...]:
+    from textworld.logic import Rule
+
+    try:
+        return tuple(Rule.parse_conjunctive_query(source).preconditions)
+    except Exception as error:
+        raise BadInput(
+            f"the grammar's condition {source[:80]!r} can't be parsed; expected `p(x:type) & ...`"
+        ) from error
+
+
 def plain_grammar(
     blanked: str, actions: Mapping[str, list[tuple[str, str]]], types: Any, possible: set
 ) -> dict[str, Any]:
@@ -99,23 +118,13 @@ class _Reader:
         self._possible = possible
 
     def text(self, source: str) -> list[Any]:
-        return self.symbols(self._textgen._parse_and_convert(source, rule_name="symbols"))
+        return self.symbols(_parse_text(source))
 
     def symbols(self, items: Iterable[Any]) -> list[Any]:
         return [plain for item in items for plain in self._symbol(item)]
 
     def query(self, source: str | None) -> list[Any] | None:
-        if not source:
-            return None
-        from textworld.logic import Rule
-
-        try:
-            predicates = Rule.parse_conjunctive_query(source).preconditions
-        except Exception as error:
-            raise BadInput(
-                f"the grammar's condition {source[:80]!r} can't be parsed; expected `p(x:type) & ...`"
-            ) from error
-        return [self._predicate(one) for one in predicates]
+        return [self._predicate(one) for one in _parse_query(source)] if source else None
 
     def _symbol(self, item: Any) -> list[Any]:
         textgen = self._textgen

@@ -16,7 +16,7 @@ from typing import Any
 from pipeline.environment.expressions import FORMS, parse_expression
 from pipeline.errors import BadInput
 
-SIZE_LIMIT = 2_000_000  # bytes; the largest official game has 138,334
+SIZE_LIMIT = 1_000_000  # bytes; the largest official game has 138,334
 TOKEN_LIMIT = 120  # characters of a name; the longest official one has 88
 TASK_LEAD = "Your task is to: "
 TASK_MARK = "UNKNOWN GOAL"
@@ -39,8 +39,9 @@ _PDDL_TEXT = re.compile(r"[\x20-\x7e\t\r\n]*")
 _PROBLEM = re.compile(r"[A-Za-z0-9_\-:()=? \t\r\n]*")
 _DELIMITERS = re.compile(r"[\s()]+")
 _COMMENT = re.compile(r";[^\n]*")
-_GIVEN = r"(?:\s*\|\s*(?P<given>[A-Za-z0-9_'!&():, \t]{1,500}?)\s*)?"
-_BRACED = re.compile(r"\{\s*(?:#[\w() ,.\-]{1,100}#|(?P<expression>[A-Za-z0-9_.+' ]{1,120}?))" + _GIVEN + r"\}")
+_QUERY = r"[A-Za-z0-9_'!&():, ]{1,500}"
+# No two parts of this pattern can match the same character, so a hostile text can't make it slow.
+_BRACED = re.compile(r"\{(?:#[\w(), .\-]{1,100}# ?|(?P<expression>[A-Za-z0-9_.+' ]{1,120}))(?:\|" + _QUERY + r")?\}")
 _ACTION_HEAD = re.compile(r"\baction\s+[\w/-]{1,100}\s*\{(?=\s*(?:template|feedback|grammar)\s*::)")
 _TEXTS = {"pddl_domain": "the PDDL domain", "grammar": "the text grammar", "pddl_problem": "the PDDL problem"}
 
@@ -54,7 +55,7 @@ def check_game(game: str | Path | bytes, name: str | None = None) -> dict[str, A
         data, name = game, name or "game"
     else:
         name = str(game)
-        data = _read(Path(game))
+        data = read_game(Path(game))
     try:
         return _checked(data)
     except BadInput as error:
@@ -73,7 +74,8 @@ def split_task(grammar: str) -> tuple[str, str]:
     return grammar[:start] + TASK_MARK + grammar[end:], grammar[start:end]
 
 
-def _read(path: Path) -> bytes:
+def read_game(path: Path) -> bytes:
+    """The bytes of a game file, unchecked. Raises BadInput where it can't be read or is too large to be one."""
     try:
         if path.stat().st_size > SIZE_LIMIT:
             raise BadInput(f"{path}: larger than {SIZE_LIMIT:,} bytes; expected an ALFWorld game (at most 0.2 MB)")
@@ -103,6 +105,10 @@ def _shape(data: bytes) -> dict[str, Any]:
         if not isinstance(game.get(key), str):
             found = "is missing" if key not in game else f"is a {type(game[key]).__name__}"
             raise BadInput(f"{meaning} (key {key!r}) {found}; expected a string as in ALFWorld's game.tw-pddl")
+        if not _PDDL_TEXT.fullmatch(game[key]):
+            raise BadInput(
+                f"{meaning} (key {key!r}) holds characters outside printable ASCII; expected ALFWorld's texts"
+            )
     walkthrough = game.get("walkthrough")
     if walkthrough is not None and not (
         isinstance(walkthrough, list) and all(isinstance(action, str) for action in walkthrough)
@@ -114,8 +120,6 @@ def _shape(data: bytes) -> dict[str, Any]:
 def _check_domain(domain: str) -> None:
     if hashlib.sha256(domain.encode()).hexdigest() in KNOWN_DOMAINS:
         return
-    if not _PDDL_TEXT.fullmatch(domain):
-        raise BadInput("the PDDL domain holds characters outside printable ASCII; expected ALFWorld's alfred.pddl")
     _check_tokens("domain", _COMMENT.sub("", domain))
 
 
@@ -147,8 +151,6 @@ def _check_grammar(grammar: str) -> None:
 
 def _check_unknown_grammar(grammar: str) -> None:
     """Every `{` of a text must open an allow-listed form. Texts are the JSON blocks' strings and all that is outside."""
-    if not _PDDL_TEXT.fullmatch(grammar):
-        raise BadInput("the grammar holds characters outside printable ASCII; expected ALFWorld's alfred.twl2")
     pieces = grammar.split('"""')
     if len(pieces) % 2 == 0:
         raise BadInput('the grammar has an odd number of """; expected closed blocks as in ALFWorld\'s alfred.twl2')
@@ -179,7 +181,7 @@ def _rule_texts(rules: Any) -> Iterator[str]:
                     f"an alternative of the grammar's rule {name[:80]!r} needs 'rhs' (text), at most 'condition'"
                 )
             condition = rule.get("condition", "")
-            if not isinstance(condition, str) or not re.fullmatch(r"[A-Za-z0-9_'!&():, ]{0,500}", condition):
+            if not isinstance(condition, str) or not re.fullmatch(f"(?:{_QUERY})?", condition):
                 raise BadInput(f"the condition of the grammar's rule {name[:80]!r} is no plain query `p(x:type) & ...`")
             yield rule["rhs"]
 

@@ -15,12 +15,13 @@ from typing import Any
 
 from pipeline.environment.facts import Fact, Facts, fact, negated, variable
 from pipeline.environment.grammar import Grammar, Scene, compiled
-from pipeline.environment.safety import check_game, split_task
+from pipeline.environment.safety import check_game, read_game, split_task
 from pipeline.errors import BadInput
 
 MAGIC = b"cir-translation/1\n"
 PACKAGES = ("alfworld", "fast-downward-textworld", "textworld")
 VERBS = {"move": "move {o} to {r}", "put": "put {o} in/on {r}"}
+NAME_LIMIT = 1024  # the planner's library copies the names of atoms and operators into fields of this size
 _PARTS, _LENGTH_DIGITS = 4, 10
 
 
@@ -91,12 +92,12 @@ def translate(game: str | Path | bytes, name: str | None = None) -> Translation:
     Not thread-safe: the planner's translator keeps its options in globals. Use processes. Raises BadInput that names
     the file where it is hostile, damaged, or not a game of ALFWorld's kind.
     """
-    data = game if isinstance(game, bytes) else None
-    checked = check_game(game, name)
-    label = name or ("game" if data is not None else str(game))
-    digest = hashlib.sha256(data if data is not None else Path(game).read_bytes()).hexdigest()
+    label = name or ("game" if isinstance(game, bytes) else str(game))
+    # Read once, so that what is checked is what is translated.
+    data = game if isinstance(game, bytes) else read_game(Path(game))
+    checked = check_game(data, label)
     try:
-        return _translate(checked, digest)
+        return _translate(checked, hashlib.sha256(data).hexdigest())
     except BadInput as error:
         raise BadInput(f"{label}: {error}") from None
 
@@ -152,6 +153,12 @@ def _to_sas(domain: str, problem: str) -> tuple[Any, str]:
         sys.argv = arguments  # pddl2sas replaces it
     if "<none of those>" in sas:
         raise BadInput("the planner merged facts into a variable of several values; expected ALFWorld's domain")
+    if "\nAtom dummy(val1)\n" in sas:  # the translator's stand-in where it finds nothing to plan
+        raise BadInput(
+            "the goal can't be reached, or always holds, from this start: the game can't be played; leave it out"
+        )
+    if max(map(len, sas.split("\n"))) >= NAME_LIMIT:
+        raise BadInput(f"the PDDL domain makes names of {NAME_LIMIT} characters or more; expected ALFWorld's domain")
     return task, sas
 
 

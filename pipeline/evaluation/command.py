@@ -80,7 +80,7 @@ def _print_tables(summary: dict[str, Any]) -> None:
         summary["policies"],
     )
     cir = next(row for row in summary["policies"] if row["policy"] == "cir")
-    note = "gain over never in percentage points of episodes; p: exact sign-flip test of tasks"
+    note = "gain over never: percentage points of episodes; p: exact sign-flip of tasks"
     if cir["clean_harm_rate"] is not None:
         note += f"\ncir: clean harm {cir['clean_harm_rate']:.2f}%, at 95% at most {cir['clean_harm_upper95']:.2f}%"
     print_table("cir by condition", [("condition", lambda row: row["condition"]), *figures], cir["by_condition"], note)

@@ -27,6 +27,7 @@ class HeldOut:
 
     task: str
     condition: str
+    folder: str
     y0: int
     branches: Mapping[int, tuple[int, bool]]
     moments: DecisionEpisode
@@ -38,6 +39,7 @@ class Outcome:
 
     task: str
     condition: str
+    folder: str
     y0: int
     y: int
     intervened: bool
@@ -64,7 +66,7 @@ def held_out(router: Router, decisions: str | Path, pairs: str | Path, cohort: s
     rows, names = read_decisions(decisions, cohort)
     if missing := [name for name in router.names if name not in names]:
         raise BadInput(f"{decisions}: lacks the feature(s) {', '.join(missing)} that the router was fitted with")
-    branches = _branches(router, pairs, decisions, cohort)
+    branches = _branches(router, pairs, rows, decisions)
     _disjoint(router, rows, branches, decisions)
     delays = sorted({delay for row in branches.values() for delay in row})
     have = {row["delay"] for row in rows}
@@ -90,6 +92,7 @@ def held_out(router: Router, decisions: str | Path, pairs: str | Path, cohort: s
     found = [
         HeldOut(
             *key,
+            folder=next(iter(branches[key].values()))["folder"],
             y0=int(next(iter(branches[key].values()))["y0"]),
             branches={delay: (int(row["ym"]), bool(row["intervened"])) for delay, row in branches[key].items()},
             moments=moments[key],
@@ -109,22 +112,20 @@ def play(episodes: Sequence[HeldOut], choice: Thresholds | int | None) -> list[O
         else:
             delay = choice
         y, intervened = (episode.y0, False) if delay is None else episode.branches[delay]
-        outcomes.append(Outcome(episode.task, episode.condition, episode.y0, y, intervened))
+        outcomes.append(Outcome(episode.task, episode.condition, episode.folder, episode.y0, y, intervened))
     return outcomes
 
 
 def _branches(
-    router: Router, pairs: str | Path, decisions: str | Path, cohort: str | None
+    router: Router, pairs: str | Path, rows: Sequence[Mapping[str, Any]], decisions: str | Path
 ) -> dict[Key, dict[int, dict[str, Any]]]:
-    """The router's operator's pairs by (task, condition) and delay, of the cohorts that the decisions belong to."""
-    table = read_table(pairs, required=[*_PAIRS, *(["cohort"] if cohort else [])])
-    mine = table.select([name for name in (*_PAIRS, "cohort") if name in table.column_names]).to_pylist()
-    mine = [row for row in mine if row["operator"] == router.operator]
-    if "cohort" in table.column_names:
-        theirs = read_table(decisions)
-        if cohort or "cohort" in theirs.column_names:
-            wanted = {cohort} if cohort else set(theirs.column("cohort").to_pylist())
-            mine = [row for row in mine if row["cohort"] in wanted]
+    """The router's operator's pairs by (task, condition) and delay, of the cohorts that the decision rows belong to."""
+    cohorts = {row["cohort"] for row in rows if "cohort" in row}
+    table = read_table(pairs, required=_PAIRS)
+    names = [name for name in (*_PAIRS, "cohort") if name in table.column_names]
+    mine = [row for row in table.select(names).to_pylist() if row["operator"] == router.operator]
+    if cohorts and "cohort" in names:
+        mine = [row for row in mine if row["cohort"] in cohorts]
     if not mine:
         raise BadInput(f"{pairs}: holds no pair of operator {router.operator} for the cohort(s) of {decisions}")
     branches: dict[Key, dict[int, dict[str, Any]]] = {}

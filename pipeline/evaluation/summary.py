@@ -13,6 +13,7 @@ UNITS = {
     "success_rate": "percent of episodes",
     "gain_pp": "percentage points of episodes, over never",
     "ci95_pp": "percentage points, percentile bootstrap over tasks",
+    "ci95_folder_pp": "the same over task folders, a sensitivity",
     "intervention_rate": "percent of episodes",
     "clean_harm_rate": "percent of clean episodes",
     "clean_harm_upper95": "percent of clean episodes, one-sided exact 95% bound",
@@ -52,6 +53,8 @@ def figures(outcomes: Sequence[Outcome], resamples: int, seed: int) -> dict[str,
     gains = [outcome.y - outcome.y0 for outcome in outcomes]
     sums, sizes = cluster_totals([outcome.task for outcome in outcomes], gains)
     low, high = percentile_interval(sums, sizes, resamples, seed)
+    by_folder = cluster_totals([outcome.folder for outcome in outcomes], gains)
+    folder_low, folder_high = percentile_interval(*by_folder, resamples, seed)
     episodes = len(outcomes)
     rescue, harm = gains.count(1), gains.count(-1)
     success, interventions = sum(outcome.y for outcome in outcomes), sum(outcome.intervened for outcome in outcomes)
@@ -65,6 +68,7 @@ def figures(outcomes: Sequence[Outcome], resamples: int, seed: int) -> dict[str,
         "success_rate": 100 * success / episodes,
         "gain_pp": 100 * sum(gains) / episodes,
         "ci95_pp": [100 * low, 100 * high],
+        "ci95_folder_pp": [100 * folder_low, 100 * folder_high],
         "rescue": rescue,
         "harm": harm,
         "interventions": interventions,

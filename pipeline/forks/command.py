@@ -9,9 +9,12 @@ import click
 @click.option("--trunk", required=True, type=click.Path(), help="Trunks of the cohort under one condition.")
 @click.option("--translations", required=True, type=click.Path(), help="The games' translations.")
 @click.option("--settings", required=True, help="The config keys of this stage, as JSON (`cir config settings`).")
+@click.option("--code", help="Digest of the code behind this stage, as the workflow passes it.  [default: computed]")
 @click.option("--threads", default=1, show_default=True, help="Worker processes.")
 @click.option("--out", required=True, type=click.Path(), help="Forks table to write.")
-def fork(delay: int, operator: str, trunk: str, translations: str, settings: str, threads: int, out: str) -> None:
+def fork(
+    delay: int, operator: str, trunk: str, translations: str, settings: str, code: str | None, threads: int, out: str
+) -> None:
     """Fork every trunk at action k + d, apply one operator, and let the agent go on.
 
     \b
@@ -19,18 +22,22 @@ def fork(delay: int, operator: str, trunk: str, translations: str, settings: str
                --settings "$(cir config settings config/demo.yaml fork)" --out part.parquet
     """
     from pipeline.forks.branches import branch_row, branch_units, lost_branch
-    from pipeline.harness.play import job_key, parse_settings, play_all
+    from pipeline.harness.play import agent_of, job_key, parse_settings, play_all
+    from pipeline.provenance.code import code_digest
     from pipeline.records.tables import read_rows, write_rows
     from pipeline.runtime.journal import Journal
-    from pipeline.trajectories.runs import translations_of
+    from pipeline.trajectories.runs import same_agent, translations_of
 
+    parsed = parse_settings(settings)
     trunks = read_rows(trunk, "trajectories")
+    same_agent(trunks, agent_of(parsed), trunk)
     tasks = [row["task"] for row in trunks]
     games = translations_of(tasks, read_rows(translations, "translations"), translations)
     units, rows = branch_units(trunks, delay, operator, games)
     what = f"fork d={delay} {operator}"
-    with Journal(out, job_key(what, settings, [trunk, translations], f"{__name__}:fork")) as journal:
-        played = play_all(units, parse_settings(settings), threads, journal, what)
+    code = code or code_digest(f"{__name__}:fork")
+    with Journal(out, job_key(what, settings, [trunk, translations], code)) as journal:
+        played = play_all(units, parsed, threads, journal, what)
         by_task = {row["task"]: row for row in trunks}
         for unit in units:
             row = played.get(unit.task)

@@ -70,7 +70,11 @@ def index(root: str, out: str, splits: tuple[str, ...], skip_bad: bool, style: s
 @click.option("--split", "splits", multiple=True, help="NAME=COUNT with NAME train, valid_seen or valid_unseen.")
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Same seed, same bytes.")
 @click.option(
-    "--task-types", multiple=True, type=click.Choice(TYPE_NAMES), help="Only this task type; repeatable. Default: all."
+    "--task-types",
+    multiple=True,
+    type=click.Choice(TYPE_NAMES),
+    metavar="TYPE",
+    help=f"Only this task type, repeatable; default: all of {', '.join(TYPE_NAMES)}.",
 )
 @click.option(
     "--verb", type=click.Choice(["move", "put"]), default="move", show_default=True, help="Wording of placing."

@@ -10,9 +10,6 @@ from pipeline.games.tasks import TREATED_IN, Task
 FEWEST, MOST = 18, 60  # objects in a game, scenery included
 TARGETS = ((1, 0.38), (2, 0.28), (3, 0.20), (4, 0.14))
 TARGETS_OF_TWO = ((2, 0.43), (3, 0.33), (4, 0.24))
-# Targets lie behind doors this many times as often as other things do, which makes them as hard to find as the
-# official ones: there the simulator's physics, of which the package has nothing, hides them in its own ways.
-HIDING = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ class _Placing:
     def target(self) -> None:
         """One instance of the task's object, never where the goal wants it unless it must be treated first."""
         solved_there = self._task.parent if self._task.task_type not in TREATED_IN else ""
-        if not self._place(self._task.object, HIDING, avoid=solved_there):
+        if not self._place(self._task.object, avoid=solved_there):
             raise Unfurnishable(f"no place for a {self._task.object}")
 
     def lamp(self, needed: bool) -> None:
@@ -90,10 +87,10 @@ class _Placing:
         self._rng.shuffle(more)
         for name in names + more:
             if len(self.things) < MOST:
-                self._place(name, 1.0)
+                self._place(name)
         for _ in range(FEWEST):
             if names and len(self.things) < FEWEST:
-                self._place(self._rng.choice(names), 1.0)
+                self._place(self._rng.choice(names))
         if len(self.things) < FEWEST:
             raise Unfurnishable(f"only {len(self.things)} objects find a place")
 
@@ -114,11 +111,11 @@ class _Placing:
     def _anywhere(self) -> str:
         return location(*self._rng.choice(self._task.room.spots), self._rng.randrange(4), 30)
 
-    def _place(self, name: str, hiding: float, avoid: str = "") -> bool:
+    def _place(self, name: str, avoid: str = "") -> bool:
         """Put an instance of a class into some receptacle with room for it; whether there was one."""
         holds = tables.can_contain()
         weights = {
-            place: tables.ROOMINESS[place.kind][0] * (hiding if tables.openable(place.kind) else 1.0)
+            place: tables.ROOMINESS[place.kind][0]
             for place, free in self._free.items()
             if free and place.kind != avoid and name in holds[place.kind]
         }

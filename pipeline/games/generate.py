@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.errors import BadInput, CheckFailed
 from pipeline.games.contents import Unfurnishable, furnish
@@ -17,6 +18,9 @@ from pipeline.games.problem import game_json, sentence, trajectory_json
 from pipeline.games.store import Written, put_game, stored_game
 from pipeline.games.tasks import draw_task
 from pipeline.games.walkthrough import walkthrough
+
+if TYPE_CHECKING:
+    from pipeline.environment import TextEnvironment
 
 ATTEMPTS = 50  # draws for one game before the settings are given up as impossible
 
@@ -33,16 +37,18 @@ class Order:
 
     @property
     def trial(self) -> str:
-        """Name of the trial folder."""
-        return f"trial_G{int(self._digest()[:16], 16) % 10**16:016d}"
+        """Name of the trial folder: another one for each order, so that a task always means the same game."""
+        return f"trial_G{int(self._digest(self.verb)[:16], 16) % 10**16:016d}"
 
     def rng(self, attempt: int) -> random.Random:
-        """The source of every draw of one attempt (seeded by text, so independent of the hash seed)."""
-        return random.Random(f"{self._digest()} attempt {attempt}")
+        """The source of every draw of one attempt (seeded by text, so independent of the hash seed).
 
-    def _digest(self) -> str:
-        # The verb is left out: a `put` game is the same game as its `move` twin, in the older words.
-        key = f"{self.seed}/{self.split}/{self.task_type}/{self.number}"
+        The verb is left out: a `put` game is its `move` twin in the older words.
+        """
+        return random.Random(self._digest(f"attempt {attempt}"))
+
+    def _digest(self, what: str) -> str:
+        key = f"{self.seed}/{self.split}/{self.task_type}/{self.number}/{what}"
         return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -55,6 +61,11 @@ class Game:
     game: str
     trajectory: str
     walkthrough: tuple[str, ...]
+
+    @property
+    def task(self) -> str:
+        """Task identifier (contracts.md)."""
+        return f"{self.folder}/{self.trial}"
 
 
 class Unproven(Exception):
@@ -86,16 +97,24 @@ def prove(game: Game) -> None:
     """Check and translate the game, play its walkthrough. Raises Unproven unless it wins with the last command, not before."""
     from pipeline.environment import AlfworldEnvironment, translate
 
-    with AlfworldEnvironment(translate(game.game.encode(), f"{game.folder}/{game.trial}")) as environment:
-        environment.reset()
-        for place, command in enumerate(game.walkthrough, start=1):
-            if environment.won:
-                raise Unproven(f"{game.folder}/{game.trial}: won before command {place}")
-            environment.step(command)
-            if environment.last_rejection:
-                raise Unproven(f"{game.folder}/{game.trial}: command {place}, {command!r}, was refused")
-        if not environment.won:
-            raise Unproven(f"{game.folder}/{game.trial}: the walkthrough does not win")
+    with AlfworldEnvironment(translate(game.game.encode(), game.task)) as environment:
+        try:
+            play(environment, game.walkthrough)
+        except Unproven as failure:
+            raise Unproven(f"{game.task}: {failure}") from None
+
+
+def play(environment: "TextEnvironment", walkthrough: Sequence[str]) -> None:
+    """Play a walkthrough from the start. Raises Unproven as `prove` does."""
+    environment.reset()
+    for place, command in enumerate(walkthrough, start=1):
+        if environment.won:
+            raise Unproven(f"won before command {place}")
+        environment.step(command)
+        if environment.last_rejection:
+            raise Unproven(f"command {place}, {command!r}, was refused")
+    if not environment.won:
+        raise Unproven("the walkthrough does not win")
 
 
 def make(order: Order, root: Path) -> Written:
@@ -103,23 +122,26 @@ def make(order: Order, root: Path) -> Written:
 
     Raises CheckFailed where no attempt gives a game that can be won.
     """
-    failures: list[str] = []
+    roomless, unproven = [], []
     for attempt in range(ATTEMPTS):
         try:
             game = build(order, attempt)
-            kept = stored_game(root, order.split, game.folder, game.trial, game.game, game.trajectory)
-            if not kept:
-                prove(game)
-        except (Unfurnishable, Unproven) as failure:
-            failures.append(str(failure))
+        except Unfurnishable as failure:
+            roomless.append(str(failure))
             continue
-        if not kept:
-            put_game(root, order.split, game.folder, game.trial, game.game, game.trajectory)
-        unproven = tuple(failure for failure in failures if order.trial in failure)
-        return Written(f"{game.folder}/{game.trial}", order.split, kept, len(failures) - len(unproven), unproven)
+        files = (root, order.split, game.folder, game.trial, game.game, game.trajectory)
+        if kept := stored_game(*files):
+            return Written(game.task, order.split, kept, len(roomless), tuple(unproven))
+        try:
+            prove(game)
+        except Unproven as failure:
+            unproven.append(str(failure))
+            continue
+        put_game(*files)
+        return Written(game.task, order.split, kept, len(roomless), tuple(unproven))
     raise CheckFailed(
         f"{order.task_type} number {order.number} of {order.split}, seed {order.seed}: none of {ATTEMPTS} draws gave a game "
-        f"that can be won (the last: {failures[-1]}); choose another seed and report it"
+        f"that can be won (the last: {(roomless + unproven)[-1]}); choose another seed and report it"
     )
 
 

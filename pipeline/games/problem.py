@@ -1,10 +1,8 @@
 """A game file: ALFWorld's domain and grammar with our problem, in the form that TextWorld reads (.tw-pddl, JSON)."""
 
-import importlib.util
 import json
 import random
 from functools import cache
-from pathlib import Path
 
 from pipeline.games import tables
 from pipeline.games.contents import Contents, Thing
@@ -46,10 +44,7 @@ def grammar(verb: str, task_sentence: str) -> str:
 
 @cache
 def _logic(name: str) -> str:
-    package = importlib.util.find_spec("alfworld")
-    if package is None or not package.submodule_search_locations:
-        raise FileNotFoundError("the package alfworld is not installed")
-    return (Path(package.submodule_search_locations[0]) / "data" / name).read_text()
+    return tables.package_file("data", name).read_text()
 
 
 def problem(task: Task, contents: Contents, trial: str) -> str:

@@ -5,12 +5,10 @@ room has but that never needed a pose (stove burners, coffee machine, holders, â
 of that room.
 """
 
-import importlib.util
 import json
 import random
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from pipeline.games import tables
 
@@ -68,7 +66,7 @@ def read_room(scene: int, kind: str) -> Room:
     """One room out of the layout files; whatever they leave open is drawn from the scene's number alone."""
     import numpy as np
 
-    folder = _layouts()
+    folder = tables.package_file("gen", "layouts")
     rng = random.Random(f"room {scene}")
     poses = json.loads((folder / f"FloorPlan{scene}-openable.json").read_text())
     classes = sorted(set(json.loads((folder / f"FloorPlan{scene}-objects.json").read_text())))
@@ -83,13 +81,6 @@ def read_room(scene: int, kind: str) -> Room:
     missing = [name for name in classes if name in tables.receptacle_classes() and name not in have]
     added = [stand for name in missing for stand in _stands(name, rng, spots)]
     return Room(scene, kind, _trimmed(posed + added), tuple(classes), spots)
-
-
-def _layouts() -> Path:
-    package = importlib.util.find_spec("alfworld")
-    if package is None or not package.submodule_search_locations:
-        raise FileNotFoundError("the package alfworld is not installed")
-    return Path(package.submodule_search_locations[0]) / "gen" / "layouts"
 
 
 def _class_of(name: str) -> str:

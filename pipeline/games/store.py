@@ -3,6 +3,8 @@
 import os
 import shutil
 import tempfile
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ DATA = "json_2.1.1"
 GAME, TRAJECTORY = "game.tw-pddl", "traj_data.json"
 SPLITS = ("train", "valid_seen", "valid_unseen")
 PARTS = ".parts"  # beside json_2.1.1, where no reader of games looks
+STALE_SECONDS = 3600.0  # no game takes that long
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,14 @@ def put_game(root: Path, split: str, folder: str, trial: str, game: str, traject
                     file.write(text)
                     file.flush()
                     os.fsync(file.fileno())
-            if place.exists():
+            with suppress(FileNotFoundError):
                 place.rename(Path(aside) / "old")
-            fresh.rename(place)
+            try:
+                fresh.rename(place)
+            except OSError:
+                # Another run of the same settings was quicker: its game is the same game.
+                if not stored_game(root, split, folder, trial, game, trajectory):
+                    raise
             _fsync_folder(place.parent)
     except OSError as error:
         raise BadInput(
@@ -68,8 +76,10 @@ def put_game(root: Path, split: str, folder: str, trial: str, game: str, traject
 
 
 def clear_parts(root: Path) -> None:
-    """Remove what interrupted runs have left aside."""
-    shutil.rmtree(root / PARTS, ignore_errors=True)
+    """Remove what runs that were killed have left aside; younger things may belong to a run that is going on."""
+    for part in (root / PARTS).glob("*"):
+        if time.time() - part.stat().st_mtime > STALE_SECONDS:
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def _fsync_folder(folder: Path) -> None:

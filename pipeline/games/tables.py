@@ -6,7 +6,9 @@ official train games look like on average, since the simulator that placed their
 """
 
 from functools import cache
+from pathlib import Path
 
+import alfworld
 from alfworld.gen import constants, goal_library
 
 KINDS: dict[str, range] = dict(constants.SCENE_TYPE)
@@ -15,36 +17,45 @@ UNSEEN_SCENES = frozenset({9, 10, 29, 215, 219, 226, 308, 315, 325, 404, 424, 42
 COPIES = ((1, 0.44), (2, 0.31), (3, 0.25))  # instances of a class that is not the target's, and how often
 LAMP = "DeskLamp"
 LAMP_STANDS = {"Desk": 3.0, "SideTable": 3.0, "Dresser": 2.0, "Shelf": 0.5, "CoffeeTable": 0.5}
+# Task type -> how often it is set in which kind of room; membership follows ALFWorld's GOALS_VALID.
+ROOM_SHARES: dict[str, dict[str, float]] = {
+    "look_at_obj_in_light": {"Bedroom": 0.8, "LivingRoom": 0.2},
+    "pick_and_place_simple": {"Bathroom": 0.3, "Bedroom": 0.3, "Kitchen": 0.1, "LivingRoom": 0.3},
+    "pick_clean_then_place_in_recep": {"Bathroom": 0.25, "Kitchen": 0.75},
+    "pick_cool_then_place_in_recep": {"Kitchen": 1.0},
+    "pick_heat_then_place_in_recep": {"Kitchen": 1.0},
+    "pick_two_obj_and_place": {"Bathroom": 0.28, "Bedroom": 0.28, "Kitchen": 0.16, "LivingRoom": 0.28},
+}
 # Class -> (relative share of the room's objects that one instance attracts, most it holds).
 ROOMINESS: dict[str, tuple[float, int]] = {
-    "ArmChair": (0.9, 4),
-    "BathtubBasin": (1.4, 4),
+    "ArmChair": (1.0, 4),
+    "BathtubBasin": (4.0, 4),
     "Bed": (4.0, 9),
-    "Cabinet": (0.45, 4),
-    "Cart": (3.0, 7),
-    "CoffeeMachine": (0.4, 1),
+    "Cabinet": (0.8, 4),
+    "Cart": (2.0, 7),
+    "CoffeeMachine": (6.0, 1),
     "CoffeeTable": (4.3, 13),
-    "CounterTop": (6.0, 20),
+    "CounterTop": (4.5, 20),
     "Desk": (5.0, 14),
-    "DiningTable": (8.0, 20),
-    "Drawer": (0.5, 4),
+    "DiningTable": (7.0, 20),
+    "Drawer": (0.9, 4),
     "Dresser": (4.5, 13),
-    "Fridge": (4.0, 12),
-    "GarbageCan": (1.0, 4),
-    "HandTowelHolder": (0.8, 1),
+    "Fridge": (5.0, 12),
+    "GarbageCan": (1.5, 4),
+    "HandTowelHolder": (8.0, 1),
     "LaundryHamper": (0.3, 3),
-    "Microwave": (1.0, 3),
-    "Ottoman": (1.1, 4),
-    "Safe": (0.6, 3),
+    "Microwave": (1.5, 3),
+    "Ottoman": (1.4, 4),
+    "Safe": (2.5, 3),
     "Shelf": (1.1, 7),
-    "SideTable": (3.0, 10),
+    "SideTable": (2.5, 10),
     "SinkBasin": (2.0, 8),
     "Sofa": (2.4, 7),
-    "StoveBurner": (0.6, 1),
+    "StoveBurner": (5.0, 1),
     "TVStand": (1.0, 6),
     "Toaster": (0.1, 1),
     "Toilet": (2.4, 7),
-    "ToiletPaperHanger": (0.3, 1),
+    "ToiletPaperHanger": (2.5, 1),
     "TowelHolder": (0.9, 1),
 }
 # Scenery by class -> most instances; a class that is not named stands once.
@@ -101,6 +112,11 @@ def property_classes() -> dict[str, frozenset[str]]:
     }
 
 
+def package_file(*parts: str) -> Path:
+    """A file or folder of the installed alfworld package."""
+    return Path(alfworld.__file__).parent.joinpath(*parts)
+
+
 def goal(task_type: str) -> str:
     """The task type's PDDL goal, with {obj}, {recep}, {toggle} to fill in (goal_library.py)."""
     return goal_library.gdict[task_type]["pddl"].replace("#", "-")
@@ -109,8 +125,3 @@ def goal(task_type: str) -> str:
 def sentences(task_type: str) -> list[str]:
     """The task type's official sentences, with {obj}, {recep}, {toggle} to fill in (goal_library.py)."""
     return list(goal_library.gdict[task_type]["templates"])
-
-
-def kinds_of(task_type: str) -> list[str]:
-    """Kinds of rooms in which a task type occurs, in a fixed order."""
-    return sorted(constants.GOALS_VALID[task_type])

@@ -51,7 +51,8 @@ def split_of(task: Task) -> str:
 def draw_task(task_type: str, split: str, rng: random.Random) -> Task:
     """A task of the split: first the kind of room, then the room, then what lies and stands there."""
     while True:
-        kind = rng.choice(tables.kinds_of(task_type))
+        shares = tables.ROOM_SHARES[task_type]
+        kind = rng.choices(list(shares), list(shares.values()))[0]
         room = rng.choice([room for room in rooms().values() if room.kind == kind])
         choices = possible(task_type, room)
         if not choices:

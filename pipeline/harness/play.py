@@ -15,8 +15,8 @@ from pipeline.config.scopes import section
 from pipeline.environment import AlfworldEnvironment, Translation
 from pipeline.harness.conditions import condition
 from pipeline.harness.operators import operator
+from pipeline.harness.prompt import agent_digest
 from pipeline.harness.session import Altered, Session
-from pipeline.provenance.code import code_digest
 from pipeline.records.canonical import digest, file_sha256
 from pipeline.runtime.journal import Journal
 from pipeline.runtime.progress import tracked
@@ -83,7 +83,7 @@ class Player:
                 intervened = chosen.applies
             episode = session.run(self.agent)
         else:
-            episode = session.episode()
+            episode = session.episode(self.agent)
         row = episode.row()
         row["steps"] = [asdict(step) for step in episode.steps[first_new:]]
         row["excluded"] = excluded or ("infrastructure" if episode.exit == "infrastructure" else None)
@@ -161,6 +161,11 @@ def parse_settings(text: str) -> Settings:
     )
 
 
-def job_key(what: str, settings: str, inputs: Sequence[str], command: str) -> str:
+def job_key(what: str, settings: str, inputs: Sequence[str], code: str) -> str:
     """What identifies a job's episodes: its units, config, inputs and code. Finished ones are reused only under the same key."""
-    return digest([what, json.loads(settings), [file_sha256(path) for path in inputs], code_digest(command)])
+    return digest([what, json.loads(settings), [file_sha256(path) for path in inputs], code])
+
+
+def agent_of(settings: Settings) -> str:
+    """Digest of the agent and harness that these settings make, as it stands in its episodes."""
+    return agent_digest(build(settings.agent.kind, settings.agent.parameters), settings.harness)

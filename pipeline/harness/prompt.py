@@ -1,11 +1,11 @@
 """What the agent is shown before its first turn: the rules and observation 0."""
 
-import hashlib
 from importlib.resources import files
 
-from pipeline.agents.protocol import Message
+from pipeline.agents.protocol import Agent, Message
 from pipeline.config.models import Harness
 from pipeline.errors import BadInput
+from pipeline.records.canonical import bytes_sha256, digest
 
 RULES = files("pipeline.harness").joinpath("rules.txt").read_text()
 PLACE = {"move": "move (object) to (receptacle)", "put": "put (object) in/on (receptacle)"}
@@ -29,6 +29,6 @@ def room_text(observation: str) -> str:
     return observation.removeprefix(BANNER).split("\n\nYour task is to:")[0]
 
 
-def prompt_digest() -> str:
-    """sha256 of the rules' template, part of what identifies an episode."""
-    return hashlib.sha256(RULES.encode()).hexdigest()
+def agent_digest(agent: Agent, harness: Harness) -> str:
+    """sha256 of an agent's identity, the rules' template and the harness settings: whose episodes they are."""
+    return digest({**agent.identity, "prompt": bytes_sha256(RULES.encode()), "harness": harness.model_dump()})

@@ -15,7 +15,7 @@ from pipeline.environment.interface import TextEnvironment
 from pipeline.harness.conditions import Condition
 from pipeline.harness.operators import Operator
 from pipeline.harness.parse import parse_turn
-from pipeline.harness.prompt import opening, room_text
+from pipeline.harness.prompt import agent_digest, opening, room_text
 from pipeline.records.episodes import Episode, Step
 
 
@@ -75,7 +75,7 @@ class Session:
             else:
                 self._count_tokens(completion)
                 self.advance(completion.text)
-        return self.episode()
+        return self.episode(agent)
 
     def advance(self, output: str) -> None:
         """One turn of the agent: parse, act, observe. Raises RuntimeError where the episode has ended."""
@@ -121,17 +121,18 @@ class Session:
         elif self.turns >= self.harness.turns:
             self.exit = "turn-limit"
 
-    def episode(self, first_step: int = 0) -> Episode:
-        """The episode so far as a record, with the steps from `first_step` on."""
+    def episode(self, agent: Agent) -> Episode:
+        """The episode so far as a record of that agent's."""
         return Episode(
             task=self.task,
             condition=self.altered.condition.name if self.altered else "clean",
+            agent=agent_digest(agent, self.harness),
             success=self.exit == "success",
             exit=self.exit or "infrastructure",
             turns=self.turns,
             actions=self.actions,
             altered_at=self.altered.k if self.altered else None,
-            steps=self.steps[first_step:],
+            steps=self.steps,
             transcript_hash=self.transcript_hash,
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
@@ -150,7 +151,7 @@ class Session:
         altered = self.altered is not None and self.altered.covers(self.agent_actions)
         shown = self.altered.condition.shown(self._texts) if altered else self._texts[-1]
         self._say(Message("user", shown))
-        self._record("act", output, action, reply, shown, self.environment.last_rejection)
+        self._record("act", output, action, reply, shown)
         if self.environment.won:
             self.exit = "success"
         elif self.actions >= self.harness.actions:
@@ -171,15 +172,7 @@ class Session:
         self.messages.append(message)
         self._hash.update(f"{message.role}\0{message.content}\0".encode())
 
-    def _record(
-        self,
-        kind: str,
-        output: str | None,
-        action: str | None,
-        true: str | None,
-        shown: str | None,
-        rejection: str | None = None,
-    ) -> None:
+    def _record(self, kind: str, output: str | None, action: str | None, true: str | None, shown: str | None) -> None:
         self.steps.append(
             Step(
                 index=len(self.steps),
@@ -190,7 +183,7 @@ class Session:
                 observation_shown=shown,
                 state_hash=self.environment.state_hash(),
                 transcript_hash=self.transcript_hash,
-                rejection=rejection,
+                rejection=self.environment.last_rejection if kind == "act" else None,
             )
         )
 

@@ -58,7 +58,7 @@ def effects(
     `n` counts paired units, the denominator of the four counts and of the effect; `tasks` the tasks they come from,
     which move together in the bootstrap. Without `population` in `by` all tasks count (complete); without `operator`
     the recoveries are pooled and the A/A arm is left out. `holm_p` adjusts over conditions x delays within the rest of
-    the keys. Raises BadInput for a missing column or an unusable row.
+    the keys: the McNemar p, or the sign-flip p where a task has several units. Raises BadInput for a missing column or an unusable row.
     """
     interval = interval or Interval()
     needed = {"task", "y0", "ym", *(key if key != "population" else "factual_success" for key in by)}
@@ -78,7 +78,9 @@ def effects(
         for clusters in _groups(counts, KEYS)
     ]
     for family in _groups(rows, [key for key in KEYS if key not in ("condition", "delay")]):
-        for row, adjusted in zip(family, holm([row["mcnemar_p"] for row in family]), strict=True):
+        # McNemar's test takes units as independent; where a task has several, the sign-flip of its sum stands in.
+        p_values = [row["mcnemar_p"] if row["n"] == row["tasks"] else row["sign_flip_p"] for row in family]
+        for row, adjusted in zip(family, holm(p_values), strict=True):
             row["holm_p"] = adjusted
     names = [name for name in SCHEMAS["effects"].names if name in by or name not in KEYS]
     return [{name: row[name] for name in names} for row in rows]

@@ -35,6 +35,7 @@ class Episode:
 
     task: str
     condition: str
+    agent: str
     success: bool
     exit: str
     turns: int

@@ -35,6 +35,11 @@ STEP = pa.struct(
 EPISODE = [
     TASK,
     CONDITION,
+    _field(
+        "agent",
+        TEXT,
+        "sha256 of the agent's identity (kind, parameters, code, model revision), prompt and harness settings",
+    ),
     _field("success", FLAG, "the goal held when the episode ended"),
     _field("exit", TEXT, "success, turn-limit, action-limit, context-limit, gave-up, infrastructure"),
     _field("turns", WHOLE, "model calls in the whole episode"),
@@ -171,7 +176,9 @@ SCHEMAS: dict[str, pa.Schema] = {
             _field("ci_low_pp", REAL, "95% interval, bootstrap over tasks, percentage points"),
             _field("ci_high_pp", REAL, "95% interval, bootstrap over tasks, percentage points"),
             _field("mcnemar_p", REAL, "exact two-sided McNemar p"),
-            _field("holm_p", REAL, "the same, Holm over conditions x delays"),
+            _field(
+                "holm_p", REAL, "the same (sign-flip where a task has several units), Holm over conditions x delays"
+            ),
             _field(
                 "sign_flip_p",
                 REAL,

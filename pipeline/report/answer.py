@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.report.inputs import Inputs, Row
-from pipeline.report.wording import counted, extent, listed, p_equals, share, signed, span
+from pipeline.report.wording import counted, extent, listed, p_equals, p_text, share, signed, span
 from pipeline.statistics.paired import rate_upper_bound
 
 
@@ -115,14 +115,21 @@ def _limits(inputs: Inputs, headline: Sequence[Row]) -> list[str]:
 
 def _precision(inputs: Inputs, headline: Sequence[Row]) -> str:
     halves = [(row["ci_high_pp"] - row["ci_low_pp"]) / 2 for row in headline if row["condition"] != "clean"]
+    # Where no task changed, resampling can't change one either: such an interval says nothing about precision.
+    wide = [half for half in halves if half > 0]
+    reach = (
+        f"reach {min(wide):.1f}–{max(wide):.1f} points to each side" if wide else "have no width, as no task changed"
+    )
+    if 0 < len(wide) < len(halves):
+        reach += " (those of no width, where no task changed, aside)"
     smallest = min(headline, key=lambda row: row["mcnemar_p"])
     family = inputs.effects_of(inputs.fit_cohort, "complete", inputs.study.router.operator)
     below, after = (sum(row[name] < 0.05 for row in family) for name in ("mcnemar_p", "holm_p"))
     return (
-        f"With {counted(headline[0]['n'], 'task')} the intervals under alteration reach {min(halves):.1f}–{max(halves):.1f} points "
-        f"to each side. The smallest exact McNemar p in the table is {p_equals(smallest['mcnemar_p'])[2:].lstrip('= ')} "
-        f"({smallest['condition']}, delay {smallest['delay']}); of {counted(len(family), 'comparison')} of "
-        f"{inputs.study.router.operator}, {below} lie below .05, {after} after Holm over conditions and delays."
+        f"With {counted(headline[0]['n'], 'task')} the intervals under alteration {reach}. The smallest exact McNemar p in "
+        f"the table is {p_text(smallest['mcnemar_p'])} ({smallest['condition']}, delay {smallest['delay']}); of "
+        f"{counted(len(family), 'comparison')} of {inputs.study.router.operator}, {below} lie below .05, {after} after Holm "
+        "over conditions and delays."
     )
 
 

@@ -62,7 +62,7 @@ def four_cells(
     # Room for the labels at both ends.
     room = 0.08 * (domain[1] - domain[0])
     scale = alt.Scale(domain=[domain[0] - room, domain[1] + room], nice=False)
-    axis = alt.Axis(labelExpr="abs(datum.value)", tickCount=6)
+    axis = alt.Axis(labelExpr="abs(datum.value)", tickCount=6, tickMinStep=1)
     layers = [
         alt.Chart()
         .transform_filter("isValid(datum.cell)")
@@ -87,8 +87,8 @@ def four_cells(
             .mark_text(color=color, fontSize=9, fontWeight="bold", dy=offset)
             .encode(x=x, y=alt.Y("at:Q", scale=scale), text="text:N")
         )
-    chart = alt.layer(*layers, data=alt.Data(values=bars + labels)).properties(width=alt.Step(19), height=230)
-    return _styled(chart.facet(column=_column(conditions), spacing=8), title)
+    chart = alt.layer(*layers, data=alt.Data(values=bars + labels)).properties(width=alt.Step(18), height=230)
+    return _styled(chart.facet(column=_column(conditions), spacing=7), title)
 
 
 def effect_intervals(
@@ -149,7 +149,9 @@ def policy_shares(
         for row in rows
     ]
     top = max([value["share"] for value in values] + [100 * (limit or 0), 1.0])
-    x = alt.X("share:Q", title=heading, scale=alt.Scale(domain=[0, 1.35 * top], nice=False), axis=alt.Axis(tickCount=5))
+    # The scale leaves room for the counts; a tick beyond the whole would read as a share.
+    axis = alt.Axis(tickCount=5, labelExpr="datum.value > 100 ? '' : datum.label")
+    x = alt.X("share:Q", title=heading, scale=alt.Scale(domain=[0, 1.35 * top], nice=False), axis=axis)
     y = _policies(rows)
     bars = alt.Chart().mark_bar(size=12, color=CELLS["harm"] if limit is not None else HUES[0]).encode(y=y, x=x)
     labels = alt.Chart().mark_text(align="left", dx=4, color=INK, fontSize=10).encode(y=y, x=x, text="text:N")
@@ -178,14 +180,16 @@ def _hues(operators: Sequence[str]) -> dict[str, str]:
 
 def _styled(chart: Any, title: str) -> alt.TopLevelMixin:
     axis = {"labelColor": MUTED, "titleColor": MUTED, "domainColor": GRID, "tickColor": GRID, "gridColor": GRID}
-    return (
-        chart.properties(title=title)
-        .configure(font=FONT, background="white", aria=False)
-        .configure_view(stroke=None)
-        .configure_axis(labelFontSize=10, titleFontSize=10, titleFontWeight="normal", **axis)
-        .configure_axisX(grid=False)
-        .configure_title(color=INK, fontSize=12, anchor="start", offset=6)
-        .configure_legend(
-            labelColor=INK, labelFontSize=10, symbolSize=60, rowPadding=1, columnPadding=10, padding=0, offset=6
-        )
-    )
+    config = {
+        "font": FONT,
+        "background": "white",
+        "aria": False,
+        "view": {"stroke": None},
+        "axis": {"labelFontSize": 10, "titleFontSize": 10, "titleFontWeight": "normal"} | axis,
+        "axisX": {"grid": False},
+        "title": {"color": INK, "fontSize": 12, "anchor": "start", "offset": 6},
+        "legend": {"labelColor": INK, "labelFontSize": 10, "symbolSize": 60, "rowPadding": 1, "columnPadding": 10}
+        | {"padding": 0, "offset": 6},
+    }
+    # All in one call: each would copy the chart with its data.
+    return chart.properties(title=title, config=config)

@@ -61,6 +61,11 @@ class Inputs:
         return next(name for name, cohort in self.study.cohorts.items() if cohort.role == "fit")
 
     @property
+    def operators(self) -> list[str]:
+        """Operators in the config's order, the A/A arm last: it is the yardstick the others are read against."""
+        return sorted(self.study.protocol.operators, key=lambda name: name == "none")
+
+    @property
     def cohort_names(self) -> list[str]:
         """Cohorts with effects: the fit cohort first, then as the config lists them."""
         have = {row["cohort"] for row in self.effects}
@@ -68,11 +73,11 @@ class Inputs:
         return [name for name in order if name in have]
 
     def effects_of(self, cohort: str, population: str, operator: str | None = None) -> list[Row]:
-        """Effects of a cohort and population in the config's order of operators, conditions, delays."""
+        """Effects of a cohort and population in the order of operators, conditions, delays."""
         protocol = self.study.protocol
         places = [
             {value: place for place, value in enumerate(values)}
-            for values in (protocol.operators, protocol.conditions, protocol.delays)
+            for values in (self.operators, protocol.conditions, protocol.delays)
         ]
         rows = [
             row

@@ -117,8 +117,7 @@ def _cells(inputs: Inputs, cohort: str, population: str) -> list[Figure]:
         -max(row["harm"] + row["unchanged_failure"] for row in every),
         max(row["rescue"] + row["kept_success"] for row in every),
     )
-    # The A/A arm closes the row: it is the yardstick the others are read against.
-    for operator in sorted(protocol.operators, key=lambda name: name == "none"):
+    for operator in inputs.operators:
         if rows := inputs.effects_of(cohort, population, operator):
             title = f"{operator} (A/A: forked, left alone)" if operator == "none" else operator
             words = f"Stacked bars around zero by condition and delay: rescues, kept successes, harms, unchanged failures of {operator}."
@@ -132,11 +131,10 @@ def _effects(inputs: Inputs, cohort: str, population: str) -> list[Figure]:
     rows = inputs.effects_of(cohort, population)
     domain = min(0.0, *(row["ci_low_pp"] for row in rows)), max(0.0, *(row["ci_high_pp"] for row in rows))
     domain = domain if domain[0] < domain[1] else (-1.0, 1.0)
-    operators = sorted((name for name in protocol.operators), key=lambda name: name == "none")
     for condition in protocol.conditions:
         if some := [row for row in rows if row["condition"] == condition]:
             words = f"Net effects with 95% intervals by delay and operator where {condition} was shown."
-            chart = figures.effect_intervals(some, operators, protocol.delays, domain, condition)
+            chart = figures.effect_intervals(some, inputs.operators, protocol.delays, domain, condition)
             made.append(Figure(f"effects-{cohort}-{population}-{condition}", condition, words, chart, _columns(some)))
     return made
 

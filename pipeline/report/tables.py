@@ -14,12 +14,14 @@ from pipeline.router.model import MODELS
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text cells. The first `labels` columns are words and row headings, the others numbers."""
+    """A table of text cells. The first `labels` columns are words and row headings, the others numbers;
+    `grouped` sets rows with another first cell apart."""
 
     caption: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     labels: int = 1
+    grouped: bool = False
     note: str = ""
 
 
@@ -35,7 +37,7 @@ def headline_table(rows: Sequence[Row], caption: str) -> Table:
             ]
             for row in rows
         ],
-        note="p: exact McNemar, unadjusted.",
+        grouped=True, note="p: exact McNemar, unadjusted.",
     )  # fmt: skip
 
 
@@ -53,7 +55,7 @@ def setup_table(inputs: Inputs) -> Table:
         ["operators", ", ".join(protocol.operators)],
         ["intervals", f"bootstrap over tasks, {study.statistics.resamples:,} resamples, seed {study.statistics.seed}"],
     ]
-    return Table("Set-up", ["", ""], rows, labels=2)
+    return Table("Set-up", ["what", "value"], rows, labels=2)
 
 
 def cohort_table(inputs: Inputs) -> Table:
@@ -147,6 +149,7 @@ def effects_table(inputs: Inputs, cohort: str, population: str) -> Table:
         ],
         rows,
         labels=2,
+        grouped=True,
         note="p: exact McNemar; Holm p: over conditions and delays of an operator; A/A flips: branches left alone that ended "
         "unlike their trunk.",
     )  # fmt: skip
@@ -202,6 +205,7 @@ def condition_table(inputs: Inputs) -> Table:
             for row in policy["by_condition"]
         ],
         labels=2,
+        grouped=True,
     )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from pipeline.records.printing import Column, interval, p_value, percent_points,
 from pipeline.report.answer import clean_row
 from pipeline.report.inputs import Inputs, Row
 
-FORMATS = ("table", "json")
 NOTE = "gain: points over never; +/-: rescues/harms; clean: harms of clean episodes"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import BadInput
-from pipeline.router.model import FORMAT, MODELS, Signals, episodes, signals
+from pipeline.router.model import COMPARATORS, FORMAT, MODELS, Signals, episodes, signals
 from pipeline.router.policy import DecisionEpisode, counts, harm_limit
 from pipeline.router.thresholds import gamma_values, grid_values, rate_matched, search
 from pipeline.router.training import Training
@@ -199,7 +199,7 @@ def choose(
         "thresholds": asdict(cir.thresholds) if cir else dict.fromkeys(("alpha", "beta", "gamma")),
         "comparators": {
             name: {"alpha": what.thresholds.alpha if what else None}
-            for name, what in (("sequential-anomaly", sequential), ("rate-matched-anomaly", matched))
+            for name, what in zip(COMPARATORS, (sequential, matched), strict=True)
         },
         "oof": {
             "episodes": len(all_episodes),
@@ -208,7 +208,7 @@ def choose(
             "triples_tried": len(alphas) * len(betas) * len(gammas),
             "policies": {
                 name: asdict(what.counts if what else never)
-                for name, what in (("cir", cir), ("sequential-anomaly", sequential), ("rate-matched-anomaly", matched))
+                for name, what in zip(("cir", *COMPARATORS), (cir, sequential, matched), strict=True)
             },
         },
     }

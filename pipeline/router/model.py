@@ -17,6 +17,7 @@ from pipeline.router.prefix import Prefix
 
 FORMAT = 1
 MODELS = ("p_err", "p_0", "p_1")
+COMPARATORS = ("sequential-anomaly", "rate-matched-anomaly")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,10 @@ class Router:
                 if value["never"]
                 else Thresholds(*(float(limits[name]) for name in ("alpha", "beta", "gamma"))),
                 anomaly={
-                    name: None if chosen["alpha"] is None else float(chosen["alpha"])
-                    for name, chosen in value["comparators"].items()
+                    name: None
+                    if value["comparators"][name]["alpha"] is None
+                    else float(value["comparators"][name]["alpha"])
+                    for name in COMPARATORS
                 },
                 lambda_=float(value["lambda"]),
                 epsilon=float(value["epsilon"]),

@@ -41,7 +41,7 @@ def read_decisions(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows of a decisions table, in order of (task, condition, delay), and the names of its features.
 
-    Only the given cohort's where one is given; `factual` asks for the column factual_success. Raises BadInput for missing
+    Only the given cohort's where one is given; a column cohort is kept where there is one; `factual` asks for the column factual_success. Raises BadInput for missing
     columns, no features, a feature that is no number, a repeated row, a task in two folders, or an outcome that is not
     0 or 1.
     """
@@ -61,7 +61,8 @@ def read_decisions(
             raise BadInput(f"{path}: feature {name} is {kind}, expected a number")
     if cohort:
         table = table.filter(pc.equal(table.column("cohort"), cohort))
-    rows = table.select([*dict.fromkeys([*needed, *names])]).to_pylist()
+    kept = [*needed, *names, *(["cohort"] if "cohort" in table.column_names else [])]
+    rows = table.select([*dict.fromkeys(kept)]).to_pylist()
     if not rows:
         raise BadInput(f"{path}: holds no rows" + (f" of cohort {cohort}" if cohort else ""))
     for row in rows:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 SETTINGS = click.option(
     "--settings", required=True, help="The config keys of this stage, as JSON (`cir config settings`)."
 )
+CODE = click.option(
+    "--code", help="Digest of the code behind this stage, as the workflow passes it.  [default: computed]"
+)
 THREADS = click.option("--threads", default=1, show_default=True, help="Worker processes.")
 TRANSLATIONS = click.option("--translations", required=True, type=click.Path(), help="The games' translations.")
 
@@ -97,9 +100,12 @@ def settle(candidates: str, trajectories: str, settings: str, out: str) -> None:
 @click.option("--candidates", required=True, type=click.Path(), help="The candidates table.")
 @TRANSLATIONS
 @SETTINGS
+@CODE
 @THREADS
 @click.option("--out", required=True, type=click.Path(), help="Trajectories table to write.")
-def factual(cohort: str, candidates: str, translations: str, settings: str, threads: int, out: str) -> None:
+def factual(
+    cohort: str, candidates: str, translations: str, settings: str, code: str | None, threads: int, out: str
+) -> None:
     """Run the agent on a cohort's candidates: nothing altered, no recovery.
 
     \b
@@ -111,7 +117,7 @@ def factual(cohort: str, candidates: str, translations: str, settings: str, thre
 
     tasks = [row["task"] for row in read_rows(candidates, "candidates") if row["cohort"] == cohort]
     units = factual_units(tasks, translations_of(tasks, read_rows(translations, "translations"), translations))
-    _play(units, settings, threads, out, f"factual {cohort}", inputs=[candidates, translations])
+    _play(units, settings, code, threads, out, f"factual {cohort}", inputs=[candidates, translations])
 
 
 @click.command()
@@ -121,10 +127,19 @@ def factual(cohort: str, candidates: str, translations: str, settings: str, thre
 @click.option("--factual", required=True, type=click.Path(), help="The cohort's factual trajectories.")
 @TRANSLATIONS
 @SETTINGS
+@CODE
 @THREADS
 @click.option("--out", required=True, type=click.Path(), help="Trajectories table to write.")
 def trunk(
-    cohort: str, condition: str, cohorts: str, factual: str, translations: str, settings: str, threads: int, out: str
+    cohort: str,
+    condition: str,
+    cohorts: str,
+    factual: str,
+    translations: str,
+    settings: str,
+    code: str | None,
+    threads: int,
+    out: str,
 ) -> None:
     """Replay each task to action k, show its reply as the condition has it, and run on without recovery.
 
@@ -133,23 +148,30 @@ def trunk(
                --translations translations.parquet --settings "$(cir config settings config/demo.yaml trunk)" \\
                --out trunk.parquet
     """
+    from pipeline.harness.play import agent_of, parse_settings
     from pipeline.records.tables import read_rows
-    from pipeline.trajectories.runs import translations_of, trunk_units
+    from pipeline.trajectories.runs import same_agent, translations_of, trunk_units
 
     members = [row for row in read_rows(cohorts, "cohorts") if row["cohort"] == cohort and row["feasible"]]
     games = translations_of([row["task"] for row in members], read_rows(translations, "translations"), translations)
     episodes = {row["task"]: row for row in read_rows(factual, "trajectories")}
+    same_agent(episodes.values(), agent_of(parse_settings(settings)), factual)
     units = trunk_units(members, episodes, condition, games)
-    _play(units, settings, threads, out, f"trunk {cohort} {condition}", inputs=[cohorts, factual, translations])
+    what = f"trunk {cohort} {condition}"
+    _play(units, settings, code, threads, out, what, inputs=[cohorts, factual, translations])
 
 
-def _play(units: list, settings: str, threads: int, out: str, what: str, inputs: list[str]) -> None:
-    from pipeline.harness.play import job_key, parse_settings, play_all
+def _play(units: list, settings: str, code: str | None, threads: int, out: str, what: str, inputs: list[str]) -> None:
+    from pipeline.harness.play import agent_of, job_key, parse_settings, play_all
+    from pipeline.provenance.code import code_digest
     from pipeline.records.tables import write_rows
     from pipeline.runtime.journal import Journal
     from pipeline.trajectories.runs import lost_episode
 
-    with Journal(out, job_key(what, settings, inputs, f"{__name__}:_play")) as journal:
-        rows = play_all(units, parse_settings(settings), threads, journal, what)
-        episodes = [rows.get(unit.task) or lost_episode(unit.task, unit.condition, unit.k) for unit in units]
+    parsed = parse_settings(settings)
+    code = code or code_digest(f"{__name__}:_play")
+    with Journal(out, job_key(what, settings, inputs, code)) as journal:
+        rows = play_all(units, parsed, threads, journal, what)
+        agent = agent_of(parsed)
+        episodes = [rows.get(unit.task) or lost_episode(unit.task, unit.condition, unit.k, agent) for unit in units]
         write_rows(out, episodes, "trajectories")

@@ -54,11 +54,21 @@ def trunk_units(
     return units
 
 
-def lost_episode(task: str, condition: str, k: int | None) -> dict[str, Any]:
+def same_agent(rows: Sequence[Mapping[str, Any]], agent: str, source: str) -> None:
+    """Check that recorded episodes are those of the agent at hand. Raises BadInput: a branch of another agent pairs nothing."""
+    if others := sorted({row["task"] for row in rows if row["agent"] != agent}):
+        raise BadInput(
+            f"{source}: {len(others)} episodes were played by another agent or harness than the config's (first: {others[0]}); "
+            "parameters, budgets or code have changed since: run that stage again"
+        )
+
+
+def lost_episode(task: str, condition: str, k: int | None, agent: str) -> dict[str, Any]:
     """Row of an episode whose worker died: no outcome, counted by name (contracts.md, exit taxonomy)."""
     return {
         "task": task,
         "condition": condition,
+        "agent": agent,
         "success": False,
         "exit": "infrastructure",
         "turns": 0,

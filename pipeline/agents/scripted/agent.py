@@ -1,7 +1,6 @@
 """The embedded agent: reads the transcript into a belief and writes the next turn; a pure function of the messages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from operator import is_
 from typing import Any
 
@@ -23,7 +22,12 @@ class ScriptedAgent:
     @property
     def identity(self) -> Mapping[str, Any]:
         """JSON-able identity: kind, parameters, code digest; it has no model, hence no revision."""
-        return {"kind": "scripted", "parameters": asdict(self.parameters), "code": self._code, "model_revision": None}
+        return {
+            "kind": "scripted",
+            "parameters": self.parameters.model_dump(),
+            "code": self._code,
+            "model_revision": None,
+        }
 
     def complete(self, messages: Sequence[Message]) -> Completion:
         """The next turn: one line, a thought or a command. Never raises, whatever the messages say."""

@@ -27,7 +27,6 @@ _EVENTS = re.compile(
             "placed": rf"You (?:move|put) the {_NAME} (?:to|in/on|in|on) the {_NAME}\.",
             "treated": rf"You (?:heat|clean|cool) the {_NAME} using the {_NAME}\.",
             "lit": rf"You turn on the {_NAME}\.",
-            "unlit": rf"You turn off the {_NAME}\.",
             "carries": r"You are carrying: ([^.]*)\.",
             "empty_handed": r"You are not carrying anything\.",
             "faces": r"You are facing the ([^.]*)\. Next to it, you see ([^.]*)\.",
@@ -50,8 +49,10 @@ class Belief:
     """The state of the world as the transcript tells it.
 
     `here` are the places it faces (more than one where receptacles share a spot), `contents` the newest list of each
-    place, `reads` how often a place's own list was read, `refused` how often going there was refused, `failed` how often
-    a command was. `check_hands` asks for an inventory after a command that needs the hands was refused.
+    place, `shut` the places seen closed, `reads` how often a place's own list was read, `refused` how often going there
+    was refused, `failed` how often a command was. `treated` are the things cleaned, heated or cooled, `unconfirmed` the
+    places it put something whose list it has not read since. `check_hands` asks for an inventory after a command that
+    needs the hands was refused. `action` is the last command while its reply is outstanding, `orders` a cache.
     """
 
     goal: Goal | None = None
@@ -65,7 +66,6 @@ class Belief:
     refused: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     treated: set[str] = field(default_factory=set)
-    lamp_on: bool = False
     unconfirmed: set[str] = field(default_factory=set)
     check_hands: bool = False
     thought: str | None = None
@@ -148,10 +148,8 @@ class Belief:
         self.treated.add(thing)
 
     def _lit(self, lamp: str) -> None:
-        self.lamp_on = True
-
-    def _unlit(self, lamp: str) -> None:
-        self.lamp_on = False
+        # It lights a lamp only to look at what it holds; since it was asked for another turn, that may be nothing.
+        self.check_hands = True
 
     def _carries(self, things: str) -> None:
         self.check_hands = False

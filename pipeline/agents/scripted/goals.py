@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is asked for: `count` objects of kind `object`, treated, in one receptacle of kind `target`, or seen by `lamp`.
+    """`count` objects of kind `object`, treated, in one receptacle of kind `target`, or seen by `lamp`.
 
     `treatment` is `clean`, `heat`, `cool` or None. Either `target` or `lamp` is None.
     """

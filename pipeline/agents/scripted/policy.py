@@ -6,24 +6,23 @@ Everything is tried once before anything is tried again; an agent that does not 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from pydantic import Field
+
+from pipeline.agents.protocol import AgentParameters
 from pipeline.agents.scripted.belief import Belief
 from pipeline.agents.scripted.commonsense import STATIONS, kind, search_order
 
 GIVE_UP = "give up"
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """The scripted agent's parameters.
+class Parameters(AgentParameters):
+    """The scripted agent's parameters."""
 
-    `revisit`: whether it goes back to places it has tried, once it has tried all. `likely_kinds`: how many kinds of
-    place it thinks likely before it goes by the room's list. `thoughts`: whether it writes a thought, in a turn of its
-    own, when its thought has changed.
-    """
-
-    revisit: bool = True
-    likely_kinds: int = 3
-    thoughts: bool = True
+    revisit: bool = Field(True, description="Go back to places it has tried, once it has tried all.")
+    likely_kinds: int = Field(
+        3, ge=0, description="Kinds of place it thinks likely, before it goes by the room's list."
+    )
+    thoughts: bool = Field(True, description="Write a thought, in a turn of its own, when its thought has changed.")
 
     @property
     def tries(self) -> int:
@@ -109,7 +108,7 @@ def _seeking(belief: Belief, parameters: Parameters) -> Iterator[Intention]:
 
 
 def _use_at(belief: Belief, tried: int, thought: str, commands: Iterable[tuple[str, str]]) -> Iterator[Intention]:
-    """Go where a command can be given, open what is shut, give it; nothing where that has failed more than `tried` times."""
+    """Go where a command can be given, open what is shut, give it; nothing where that failed more than `tried` times."""
     for place, command in commands:
         if belief.failed[command] > tried:
             continue
@@ -124,7 +123,7 @@ def _use_at(belief: Belief, tried: int, thought: str, commands: Iterable[tuple[s
 
 
 def _search(belief: Belief, parameters: Parameters, tried: int, thing: str, thought: str) -> Iterator[Intention]:
-    """Read the list of each place that was not tried more than `tried` times: at first where it stands, then by likelihood."""
+    """Read the list of each place not tried more than `tried` times: at first where it stands, then by likelihood."""
     order = belief.orders.get(thing)
     if order is None:
         order = belief.orders[thing] = search_order(thing, belief.places, parameters.likely_kinds)
@@ -146,7 +145,7 @@ def _seen(belief: Belief, wanted: str) -> Iterator[tuple[str, str]]:
 
 
 def _targets(belief: Belief) -> list[str]:
-    """Places of the goal's kind: for two objects the one that holds most of them first, else where it stands, else as listed."""
+    """Places of the goal's kind: for two objects the one that holds most first, else where it stands, else as listed."""
     goal = belief.goal
     assert goal is not None
 
