@@ -430,9 +430,13 @@ def test_bad_agents_are_refused(kind, parameters, message):
         build(kind, parameters)
 
 
-def test_every_agent_can_be_built_with_defaults():
-    for kind in AGENTS:
-        assert build(kind, {}).identity["kind"] == kind
+def test_every_agent_can_be_built_and_says_who_it_is():
+    needed = {"scripted": {}, "openai": {"model": "m", "base_url": "http://127.0.0.1:9/v1"}}
+    assert set(needed) == set(AGENTS)
+    for kind, parameters in needed.items():
+        identity = build(kind, parameters).identity
+        assert identity["kind"] == kind
+        assert set(identity) == {"kind", "parameters", "code", "model_revision"}
 
 
 # --- real games -------------------------------------------------------------------------------------------------------

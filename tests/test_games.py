@@ -20,11 +20,13 @@ from pipeline.errors import BadInput, CheckFailed
 from pipeline.games import generate as making
 from pipeline.games import store, tables
 from pipeline.games.command import SPLIT_NAMES, TYPE_NAMES, games
+from pipeline.games.contents import Contents, Thing
 from pipeline.games.generate import Order, Unproven, build, make, make_all, orders, play
 from pipeline.games.index import TASK_TYPES, index_root, summary
-from pipeline.games.rooms import LARGEST, SMALLEST, rooms
+from pipeline.games.rooms import LARGEST, SMALLEST, Receptacle, Room, rooms
 from pipeline.games.tasks import Task, possible, split_of
 from pipeline.games.translate import chosen, translate_all
+from pipeline.games.walkthrough import walkthrough
 from pipeline.records.tables import read_rows, write_rows
 
 OFFICIAL = Path(__file__).resolve().parents[2] / "shared" / "alfworld" / "valid_seen.tar.xz"
@@ -268,6 +270,18 @@ def test_the_older_wording_is_the_same_room(tmp_path):
     assert re.fullmatch(r"You put the (\w+ \d+) in/on the (\w+ \d+)\.", text)
 
 
+def test_the_walkthrough_does_not_go_where_it_stands_already():
+    drawer = Receptacle("Drawer|+01.00|+00.50|+01.00", "Drawer", "loc|4|4|0|30")
+    desk = Receptacle("Desk|+01.00|+00.80|+01.00", "Desk", "loc|4|4|0|30")
+    room = Room(301, "Bedroom", (desk, drawer), ("Pen",), ((0, 0),))
+    pen = Thing("Pen|+01.00|+00.55|+01.00", "Pen", drawer, drawer.location)
+    task = Task("pick_and_place_simple", "Pen", "Desk", "", room)
+    steps = ["go to drawer 1", "open drawer 1", "take pen 1 from drawer 1", "move pen 1 to desk 1"]
+    assert walkthrough(task, Contents((pen,), "loc|0|0|0|30"), "move") == steps
+    with pytest.raises(ValueError, match="nothing to take"):
+        walkthrough(task, Contents((), "loc|0|0|0|30"), "move")
+
+
 def test_a_walkthrough_that_fails_proves_nothing():
     game = build(Order(4, "train", "pick_clean_then_place_in_recep", 0, "move"), 0)
     steps = game.walkthrough
@@ -317,6 +331,8 @@ def test_a_rerun_keeps_what_stands_and_mends_the_rest(copy, made):
     twins = [order for order in orders(COUNTS, TYPE_NAMES, 3, "move") if order.trial in "".join(before)]
     assert Counter(one.kept for one in make_all(twins, copy, 1)) == {True: 1, False: 1}
     assert good.stat().st_mtime_ns == stamp
+    bad.with_name("traj_data.json").unlink()
+    assert Counter(one.kept for one in make_all(twins, copy, 1)) == {True: 1, False: 1}
     assert tree(copy) == before
 
 
