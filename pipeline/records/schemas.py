@@ -78,7 +78,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             _field("verb", TEXT, "the grammar's verb for placing: move or put"),
             _field("walkthrough_actions", WHOLE, "actions of the stored walkthrough"),
             _field("receptacles", WHOLE, "receptacles in the game"),
-            _field("objects", WHOLE, "portable or usable objects in the game"),
+            _field("objects", WHOLE, "objects in the game, scenery included"),
         ]
     ),
     "translations": pa.schema(
