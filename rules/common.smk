@@ -1,9 +1,10 @@
 """The study of this run, and what every rule shares: paths, the config keys of a stage, the digest of its code."""
 
 import os
+from pathlib import Path
 
 from pipeline.config.load import parse_study
-from pipeline.config.scopes import settings as settings_of
+from pipeline.config.scopes import settings
 from pipeline.errors import CirError
 from pipeline.provenance.code import code_digest
 from pipeline.records.canonical import digest
@@ -24,13 +25,3 @@ wildcard_constraints:
     condition=r"[a-z0-9-]+",
     delay=r"\d+",
     operator=r"[a-z0-9-]+",
-
-
-def settings(stage):
-    """The config keys that concern a stage, as one canonical JSON: Snakemake re-runs what depends on a changed one."""
-    return settings_of(STUDY, stage)
-
-
-def code(stage):
-    """Digest of the code behind a command (`forks.command:fork`); an edited comment leaves it as it was."""
-    return code_digest(f"pipeline.{stage}")

@@ -15,17 +15,18 @@ rule evaluate:
         pairs=rules.pairs.output.pairs,
     output:
         summary=f"{RESULTS}/evaluation/summary.json",
-    params:
-        cohort=EVALUATE,
-        resamples=STUDY.statistics.resamples,
-        seed=STUDY.statistics.seed,
-        code=code("evaluation.command:evaluate"),
     log:
         f"{RESULTS}/logs/evaluate.log",
     benchmark:
         f"{RESULTS}/benchmarks/evaluate.tsv"
     conda:
         "../envs/analysis.yaml"
+    params:
+        cohort=EVALUATE,
+        resamples=STUDY.statistics.resamples,
+        seed=STUDY.statistics.seed,
+        settings=settings(STUDY, "evaluate"),
+        code=code_digest("pipeline.evaluation.command:evaluate"),
     shell:
         "cir evaluate {input.router:q} --decisions {input.decisions:q} --pairs {input.pairs:q} --cohort {params.cohort}"
         " --resamples {params.resamples} --seed {params.seed} --out {output.summary:q} > {log} 2>&1"

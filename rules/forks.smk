@@ -14,16 +14,16 @@ rule fork:
         translations=rules.translations.output.translations,
     output:
         part=f"{RESULTS}/forks/cohort={{cohort}}/condition={{condition}}/delay={{delay}}/operator={{operator}}/part.parquet",
-    params:
-        settings=settings("fork"),
-        code=code("forks.command:fork"),
-    threads: 1
     log:
         f"{RESULTS}/logs/fork/{{cohort}}/{{condition}}/{{delay}}/{{operator}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/fork/{{cohort}}/{{condition}}/{{delay}}/{{operator}}.tsv"
     conda:
         "../envs/analysis.yaml"
+    threads: 1
+    params:
+        settings=settings(STUDY, "fork"),
+        code=code_digest("pipeline.forks.command:fork"),
     shell:
         "cir fork --delay {wildcards.delay} --operator {wildcards.operator} --trunk {input.trunk:q}"
         " --translations {input.translations:q} --settings {params.settings:q} --code {params.code} --threads {threads}"

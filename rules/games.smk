@@ -10,41 +10,47 @@ OUTPUTS
 
 if STUDY.games.source == "generated":
     # Shared by studies with the same generator settings: a sensitivity plays the very same games.
-    GAMES_ROOT = f"results/games/{digest(settings('generate'))[:12]}"
+    GENERATOR = digest(settings(STUDY, "generate"))[:12]
+    GAMES_ROOT = f"results/games/{GENERATOR}"
 
     rule games:
         output:
             games=f"{RESULTS}/games/games.parquet",
-        params:
-            root=GAMES_ROOT,
-            settings=settings("generate"),
-            code=code("games.command:generate"),
-        threads: 1
         log:
             f"{RESULTS}/logs/games.log",
         benchmark:
             f"{RESULTS}/benchmarks/games.tsv"
         conda:
             "../envs/analysis.yaml"
+        threads: 1
+        params:
+            root=GAMES_ROOT,
+            settings=settings(STUDY, "generate"),
+            code=code_digest("pipeline.games.command:generate"),
         shell:
             "cir games generate --settings {params.settings:q} --out {params.root:q} --threads {threads}"
             " --index {output.games:q} > {log} 2>&1"
 
 else:
-    GAMES_ROOT = STUDY.games.root or os.environ.get("ALFWORLD_DATA", "")
+    GAMES_ROOT = STUDY.games.root or os.environ.get("ALFWORLD_DATA")
+    if not GAMES_ROOT:
+        raise WorkflowError(
+            "games.source is alfworld, but games.root is null and ALFWORLD_DATA is not set: name the folder that holds "
+            "json_2.1.1 in one of them (`alfworld-download` fetches it)"
+        )
 
     rule games:
         output:
             games=f"{RESULTS}/games/games.parquet",
-        params:
-            root=GAMES_ROOT,
-            code=code("games.command:index"),
         log:
             f"{RESULTS}/logs/games.log",
         benchmark:
             f"{RESULTS}/benchmarks/games.tsv"
         conda:
             "../envs/analysis.yaml"
+        params:
+            root=GAMES_ROOT,
+            code=code_digest("pipeline.games.command:index"),
         shell:
             "cir games index {params.root:q} --out {output.games:q} > {log} 2>&1"
 
@@ -55,16 +61,16 @@ rule translations:
         candidates=f"{RESULTS}/games/candidates.parquet",
     output:
         translations=f"{RESULTS}/games/translations.parquet",
-    params:
-        root=GAMES_ROOT,
-        code=code("games.command:translate"),
-    threads: 1
     log:
         f"{RESULTS}/logs/translations.log",
     benchmark:
         f"{RESULTS}/benchmarks/translations.tsv"
     conda:
         "../envs/analysis.yaml"
+    threads: 1
+    params:
+        root=GAMES_ROOT,
+        code=code_digest("pipeline.games.command:translate"),
     shell:
         "cir games translate {input.games:q} --only {input.candidates:q} --root {params.root:q}"
         " --threads {threads} --out {output.translations:q} > {log} 2>&1"

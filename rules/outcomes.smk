@@ -24,17 +24,17 @@ rule pairs:
     output:
         pairs=f"{RESULTS}/outcomes/pairs.parquet",
         exclusions=f"{RESULTS}/outcomes/exclusions.parquet",
-    params:
-        trajectories=f"{RESULTS}/trajectories",
-        forks=f"{RESULTS}/forks",
-        settings=settings("pairs"),
-        code=code("outcomes.command:pairs"),
     log:
         f"{RESULTS}/logs/pairs.log",
     benchmark:
         f"{RESULTS}/benchmarks/pairs.tsv"
     conda:
         "../envs/analysis.yaml"
+    params:
+        trajectories=lambda wildcards, input: Path(input.trunks[0]).parents[2],
+        forks=lambda wildcards, input: Path(input.forks[0]).parents[4],
+        settings=settings(STUDY, "pairs"),
+        code=code_digest("pipeline.outcomes.command:pairs"),
     shell:
         "cir pairs --cohorts {input.cohorts:q} --trajectories {params.trajectories:q} --forks {params.forks:q}"
         " --settings {params.settings:q} --out {output.pairs:q} --exclusions {output.exclusions:q} > {log} 2>&1"
@@ -45,16 +45,16 @@ rule effects:
         pairs=rules.pairs.output.pairs,
     output:
         effects=f"{RESULTS}/outcomes/effects.parquet",
-    params:
-        resamples=STUDY.statistics.resamples,
-        seed=STUDY.statistics.seed,
-        settings=settings("effects"),
-        code=code("outcomes.command:effects"),
     log:
         f"{RESULTS}/logs/effects.log",
     benchmark:
         f"{RESULTS}/benchmarks/effects.tsv"
     conda:
         "../envs/analysis.yaml"
+    params:
+        resamples=STUDY.statistics.resamples,
+        seed=STUDY.statistics.seed,
+        settings=settings(STUDY, "effects"),
+        code=code_digest("pipeline.outcomes.command:effects"),
     shell:
         "cir effects {input.pairs:q} --resamples {params.resamples} --seed {params.seed} --out {output.effects:q} > {log} 2>&1"

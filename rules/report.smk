@@ -12,12 +12,12 @@ OUTPUTS
 rule study:
     output:
         study=f"{RESULTS}/study.json",
-    params:
-        study=STUDY.model_dump_json(by_alias=True),
     log:
         f"{RESULTS}/logs/study.log",
     conda:
         "../envs/analysis.yaml"
+    params:
+        study=STUDY.model_dump_json(by_alias=True),
     shell:
         "cir config record --study {params.study:q} --out {output.study:q} > {log} 2>&1"
 
@@ -35,14 +35,14 @@ rule report:
     output:
         page=f"{RESULTS}/report/index.html",
         summary=f"{RESULTS}/report/summary.txt",
-    params:
-        code=code("report.command:report"),
     log:
         f"{RESULTS}/logs/report.log",
     benchmark:
         f"{RESULTS}/benchmarks/report.tsv"
     conda:
         "../envs/analysis.yaml"
+    params:
+        code=code_digest("pipeline.report.command:report"),
     shell:
         "cir report --study {input.study:q} --games {input.games:q} --cohorts {input.cohorts:q} --pairs {input.pairs:q}"
         " --exclusions {input.exclusions:q} --effects {input.effects:q} --router {input.router:q}"

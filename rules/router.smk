@@ -16,17 +16,17 @@ rule features:
         trunks=expand(rules.trunk.output.trunk, cohort=[FIT, EVALUATE], condition=STUDY.protocol.conditions),
     output:
         decisions=f"{RESULTS}/router/decisions.parquet",
-    params:
-        trajectories=f"{RESULTS}/trajectories",
-        cohorts=f"{FIT},{EVALUATE}",
-        settings=settings("features"),
-        code=code("router.command:features"),
     log:
         f"{RESULTS}/logs/features.log",
     benchmark:
         f"{RESULTS}/benchmarks/features.tsv"
     conda:
         "../envs/analysis.yaml"
+    params:
+        trajectories=lambda wildcards, input: Path(input.trunks[0]).parents[2],
+        cohorts=f"{FIT},{EVALUATE}",
+        settings=settings(STUDY, "features"),
+        code=code_digest("pipeline.router.command:features"),
     shell:
         "cir features --pairs {input.pairs:q} --trajectories {params.trajectories:q} --cohort {params.cohorts}"
         " --settings {params.settings:q} --out {output.decisions:q} > {log} 2>&1"
@@ -38,16 +38,16 @@ rule fit:
     output:
         router=f"{RESULTS}/router/router.json",
         oof=f"{RESULTS}/router/oof.parquet",
-    params:
-        cohort=FIT,
-        settings=settings("fit"),
-        code=code("router.command:fit"),
     log:
         f"{RESULTS}/logs/fit.log",
     benchmark:
         f"{RESULTS}/benchmarks/fit.tsv"
     conda:
         "../envs/analysis.yaml"
+    params:
+        cohort=FIT,
+        settings=settings(STUDY, "fit"),
+        code=code_digest("pipeline.router.command:fit"),
     shell:
         "cir fit {input.decisions:q} --cohort {params.cohort} --settings {params.settings:q} --out {output.router:q}"
         " --oof {output.oof:q} > {log} 2>&1"

@@ -16,15 +16,15 @@ rule draw:
         games=rules.games.output.games,
     output:
         candidates=f"{RESULTS}/games/candidates.parquet",
-    params:
-        settings=settings("draw"),
-        code=code("trajectories.command:draw"),
     log:
         f"{RESULTS}/logs/draw.log",
     benchmark:
         f"{RESULTS}/benchmarks/draw.tsv"
     conda:
         "../envs/analysis.yaml"
+    params:
+        settings=settings(STUDY, "draw"),
+        code=code_digest("pipeline.trajectories.command:draw"),
     shell:
         "cir cohorts draw --games {input.games:q} --settings {params.settings:q} --out {output.candidates:q} > {log} 2>&1"
 
@@ -35,16 +35,16 @@ rule factual:
         translations=rules.translations.output.translations,
     output:
         factual=f"{RESULTS}/trajectories/cohort={{cohort}}/factual.parquet",
-    params:
-        settings=settings("factual"),
-        code=code("trajectories.command:factual"),
-    threads: 1
     log:
         f"{RESULTS}/logs/factual/{{cohort}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/factual/{{cohort}}.tsv"
     conda:
         "../envs/analysis.yaml"
+    threads: 1
+    params:
+        settings=settings(STUDY, "factual"),
+        code=code_digest("pipeline.trajectories.command:factual"),
     shell:
         "cir factual --cohort {wildcards.cohort} --candidates {input.candidates:q} --translations {input.translations:q}"
         " --settings {params.settings:q} --code {params.code} --threads {threads} --out {output.factual:q} > {log} 2>&1"
@@ -56,16 +56,16 @@ rule settle:
         factual=expand(rules.factual.output.factual, cohort=COHORTS),
     output:
         cohorts=f"{RESULTS}/games/cohorts.parquet",
-    params:
-        trajectories=f"{RESULTS}/trajectories",
-        settings=settings("settle"),
-        code=code("trajectories.command:settle"),
     log:
         f"{RESULTS}/logs/settle.log",
     benchmark:
         f"{RESULTS}/benchmarks/settle.tsv"
     conda:
         "../envs/analysis.yaml"
+    params:
+        trajectories=lambda wildcards, input: Path(input.factual[0]).parents[1],
+        settings=settings(STUDY, "settle"),
+        code=code_digest("pipeline.trajectories.command:settle"),
     shell:
         "cir cohorts settle --candidates {input.candidates:q} --trajectories {params.trajectories:q}"
         " --settings {params.settings:q} --out {output.cohorts:q} > {log} 2>&1"
@@ -78,16 +78,16 @@ rule trunk:
         translations=rules.translations.output.translations,
     output:
         trunk=f"{RESULTS}/trajectories/cohort={{cohort}}/condition={{condition}}/trunk.parquet",
-    params:
-        settings=settings("trunk"),
-        code=code("trajectories.command:trunk"),
-    threads: 1
     log:
         f"{RESULTS}/logs/trunk/{{cohort}}/{{condition}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/trunk/{{cohort}}/{{condition}}.tsv"
     conda:
         "../envs/analysis.yaml"
+    threads: 1
+    params:
+        settings=settings(STUDY, "trunk"),
+        code=code_digest("pipeline.trajectories.command:trunk"),
     shell:
         "cir trunk --cohort {wildcards.cohort} --condition {wildcards.condition} --cohorts {input.cohorts:q}"
         " --factual {input.factual:q} --translations {input.translations:q} --settings {params.settings:q}"
