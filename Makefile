@@ -33,7 +33,7 @@ lint: $(STAMP)
 	cir config docs --check
 
 lock:
-	uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --all-extras \
+	uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --all-extras \
 	    --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
 
 clean:
