@@ -140,6 +140,8 @@ def _open_streams() -> None:
             os.fstat(number)
         except OSError:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+    # Data is UTF-8 whatever the locale, so that the same study prints the same bytes.
+    sys.stdout.reconfigure(encoding="utf-8")
 
 
 if __name__ == "__main__":

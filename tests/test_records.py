@@ -91,7 +91,7 @@ def test_a_folder_that_is_a_file_is_a_clear_error(tmp_path):
 
 
 def test_tables_round_trip_with_the_same_bytes(tmp_path):
-    rows = [CANDIDATE | {"rank": rank} for rank in range(100)]
+    rows = [CANDIDATE | {"rank": rank, "task": f"f/t{rank}"} for rank in range(100)]
     for name in ("a", "b"):
         write_rows(tmp_path / name, rows, "candidates")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -61,7 +61,7 @@ def modules_digest(name: str) -> str:
     found = import_module(name)
     folder = Path(found.__file__).parent
     paths = sorted(folder.glob("*.py")) if hasattr(found, "__path__") else [Path(found.__file__)]
-    return digest({path.name: meaning(path.read_text()) for path in paths})
+    return digest({path.name: meaning(path.read_text("utf-8")) for path in paths})
 
 
 def _suggest(name: str, known: Mapping[str, Any]) -> str:

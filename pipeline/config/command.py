@@ -103,10 +103,10 @@ def docs(only_check: bool) -> None:
 
     wanted = {
         FOLDER / "schema.json": schema_text(),
-        FOLDER / "README.md": with_key_table((FOLDER / "README.md").read_text()),
+        FOLDER / "README.md": with_key_table((FOLDER / "README.md").read_text("utf-8")),
         Path("docs/tables.md"): tables_text(),
     }
-    stale = [str(path) for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+    stale = [str(path) for path, text in wanted.items() if not path.exists() or path.read_text("utf-8") != text]
     if only_check and stale:
         raise CheckFailed(f"{', '.join(stale)}: differs from the config models; run `cir config docs`")
     for path in stale:

@@ -20,13 +20,13 @@ def load_study(*paths: str | Path) -> Study:
     values: Any = {}
     for path in paths:
         try:
-            layer = yaml.safe_load(Path(path).read_text())
+            layer = yaml.safe_load(Path(path).read_text("utf-8"))
         except OSError as error:
             raise BadInput(
                 f"{path}: cannot be read ({error.strerror}); expected a study's YAML, such as config/demo.yaml"
             ) from error
-        except yaml.YAMLError as error:
-            raise BadInput(f"{path}: is no valid YAML: {error}") from error
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise BadInput(f"{path}: is no valid YAML: {error}; compare with config/demo.yaml") from error
         values = merge(values, layer) if isinstance(layer, Mapping) else layer
     return parse_study(values, " + ".join(str(path) for path in paths))
 

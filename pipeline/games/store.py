@@ -37,7 +37,7 @@ def stored_game(root: Path, split: str, folder: str, trial: str, game: str, traj
     """Whether exactly this game stands there already."""
     place = trial_path(root, split, folder, trial)
     try:
-        return (place / GAME).read_text() == game and (place / TRAJECTORY).read_text() == trajectory
+        return (place / GAME).read_text("utf-8") == game and (place / TRAJECTORY).read_text("utf-8") == trajectory
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pipeline.errors import BadInput, CheckFailed
 from pipeline.records.schemas import SCHEMAS
-from pipeline.records.tables import read_table
+from pipeline.records.tables import read_checked, read_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -55,7 +55,7 @@ def pair_up(
     of another config in the same folders play no part. Raises CheckFailed with the names of the first missing, double
     and unplanned records unless each unit has exactly one trunk and one branch; BadInput for an unreadable table.
     """
-    tasks = read_table(cohorts, required=SCHEMAS["cohorts"].names)
+    tasks = read_checked(cohorts, "cohorts")
     names = sorted({row["cohort"] for row in tasks.select(["cohort", "feasible"]).to_pylist() if row["feasible"]})
     if not names:
         raise BadInput(f"{cohorts}: holds no feasible task; nothing can be paired")

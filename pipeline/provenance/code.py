@@ -76,7 +76,7 @@ def _exists(name: str) -> bool:
 
 @cache
 def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+    return ast.parse(path.read_text("utf-8"))
 
 
 @cache

@@ -75,8 +75,8 @@ def write_json(path: str | Path, value: Any) -> None:
 def read_json(path: str | Path) -> Any:
     """Read a JSON file. Raises BadInput that names the file where it is missing or no JSON."""
     try:
-        return json.loads(Path(path).read_text())
+        return json.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); expected a JSON file") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: is no valid JSON ({error}); make it again with the command that wrote it") from error

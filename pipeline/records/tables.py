@@ -47,15 +47,15 @@ def read_table(path: str | Path, columns: Iterable[str] | None = None, required:
         )
     try:
         # One open handle: a path would make pyarrow guess hive partitions from folder names such as `condition=clean`.
-        with open(path, "rb") as file:
+        # Arrow's own, not Python's: an Arrow thread that lets go of a Python buffer at the process's end aborts it (134).
+        with pa.OSFile(str(path)) as file:
             parquet = pq.ParquetFile(file)
             have = parquet.schema_arrow.names
             wanted = list(columns) if columns is not None else None
             missing = sorted((set(required) | set(wanted or ())) - set(have))
             if missing:
                 raise BadInput(f"{path}: lacks the column(s) {', '.join(missing)}; it has {', '.join(have)}")
-            # One thread: a process that ends right after Arrow's thread pool has read sometimes aborts (exit 134).
-            return parquet.read(columns=wanted, use_threads=False)
+            return parquet.read(columns=wanted)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise BadInput(f"{path}: is no readable Parquet file ({reason}); delete it and run its stage again") from error
@@ -64,19 +64,22 @@ def read_table(path: str | Path, columns: Iterable[str] | None = None, required:
 def read_rows(
     path: str | Path, schema: str | None = None, columns: Iterable[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Rows of a table as dicts; with a schema's name its columns (or the given ones of them) must be there and fit.
+    """Rows of a table as dicts; with a schema's name they are checked as `read_checked` does. Raises BadInput."""
+    table = read_table(path, columns) if schema is None else read_checked(path, schema, columns)
+    return table.to_pylist()
+
+
+def read_checked(path: str | Path, schema: str, columns: Iterable[str] | None = None) -> pa.Table:
+    """A table of our own: the schema's columns, or the given ones of them, with their types, nulls and keys.
 
     Raises BadInput as `read_table` does, and where a column has another type, a null that the schema forbids, or a row
     stands twice.
     """
-    if schema is None:
-        return read_table(path, columns=columns).to_pylist()
-    table = read_table(path, columns=columns, required=() if columns else SCHEMAS[schema].names)
+    table = read_table(path, columns, required=() if columns else SCHEMAS[schema].names)
     _check_fields(path, table, SCHEMAS[schema])
-    rows = table.to_pylist()
     if (key := KEYS.get(schema, ())) and set(key) <= set(table.column_names):
-        _check_once(path, rows, key)
-    return rows
+        _check_once(path, table.select(key).to_pylist())
+    return table
 
 
 def check_kinds(path: str | Path, table: pa.Table, schema: pa.Schema, filled: Iterable[str] = ()) -> None:
@@ -107,7 +110,7 @@ def _check_fields(path: str | Path, table: pa.Table, schema: pa.Schema) -> None:
             raise BadInput(f"{path}: column {name} is null in {count} of {len(table)} rows, expected none; {again}")
 
 
-def _check_once(path: str | Path, rows: Sequence[Mapping[str, Any]], key: Sequence[str]) -> None:
-    counted = Counter(tuple(row[name] for name in key) for row in rows)
+def _check_once(path: str | Path, keys: Sequence[Mapping[str, Any]]) -> None:
+    counted = Counter(tuple(row.values()) for row in keys)
     if twice := next((names for names, count in counted.items() if count > 1), None):
         raise BadInput(f"{path}: {' '.join(map(str, twice))} stands {counted[twice]} times; expected one row each")

@@ -107,7 +107,7 @@ def read_inputs(paths: Paths) -> Inputs:
     tables = {
         "games": read_rows(paths.games, "games"),
         "cohorts": read_rows(paths.cohorts, "cohorts"),
-        "pairs": read_rows(paths.pairs, columns=PAIR_COLUMNS),
+        "pairs": read_rows(paths.pairs, "pairs", PAIR_COLUMNS),
         "effects": read_rows(paths.effects, "effects"),
     }
     for name, rows in tables.items():

@@ -32,7 +32,7 @@ def decision_rows(
     """
     wanted = [
         row
-        for row in read_rows(pairs, columns=_PAIR_COLUMNS)
+        for row in read_rows(pairs, "pairs", _PAIR_COLUMNS)
         if row["cohort"] in cohorts
         and row["condition"] in conditions
         and row["delay"] in delays
@@ -46,7 +46,7 @@ def decision_rows(
     for cohort in sorted(cohorts):
         for condition in sorted(conditions):
             path = Path(trajectories, f"cohort={cohort}", f"condition={condition}", "trunk.parquet")
-            trunks = {row["task"]: row["steps"] for row in read_rows(path, columns=["task", "steps"])}
+            trunks = {row["task"]: row["steps"] for row in read_rows(path, "trajectories", ["task", "steps"])}
             mine = [row for row in wanted if (row["cohort"], row["condition"]) == (cohort, condition)]
             rows += [_row(pair, trunks, path, turn_budget, action_budget) for pair in mine]
     return sorted(rows, key=lambda row: (row["cohort"], row["task"], row["condition"], row["delay"]))

@@ -1,7 +1,9 @@
 """Many independent units in worker processes; a worker that dies takes at most its own unit with it."""
 
 import multiprocessing
+import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -68,4 +70,17 @@ def _after_death(running: dict[Any, Any], suspects: list[Any], alone: bool) -> I
 def _pool(workers: int, setup: Callable[..., None], arguments: tuple[Any, ...]) -> ProcessPoolExecutor:
     # spawn: a forked child would inherit the locks of Arrow's threads in an unknown state.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=setup, initargs=arguments)
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(setup, arguments))
+
+
+def _begin(setup: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """First call in a worker. A job that is killed can't end its workers: each ends itself when its parent is gone."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+    setup(*arguments)
