@@ -95,6 +95,11 @@ def pairs(
 @click.option(
     "--without-null-alterations", is_flag=True, help="Leave out units whose altered text equals the true text."
 )
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Print, as a table, the intervals over folders and the rows without null alterations instead.",
+)
 @FORMAT
 @click.option("--out", type=click.Path(), help="Effects table to write.")
 def effects(
@@ -105,6 +110,7 @@ def effects(
     cluster: str,
     exact: bool,
     without_null_alterations: bool,
+    sensitivity: bool,
     form: str,
     out: str | None,
 ) -> None:
@@ -112,6 +118,7 @@ def effects(
 
     Effects and intervals are percentage points of n, the paired units of a row; a task's units move together in the
     bootstrap. Without population in --by all tasks count; without operator the A/A arm (none) is left out.
+    JSON, CSV and --out always hold the sensitivities too (ci_folder_*, no_null_*).
 
     \b
     Example: cir effects results/demo/outcomes/pairs.parquet --format json
@@ -120,7 +127,7 @@ def effects(
     from pipeline.errors import BadInput
     from pipeline.outcomes.effects import KEYS, Interval, effects_schema
     from pipeline.outcomes.effects import effects as effects_of
-    from pipeline.outcomes.tables import print_effects
+    from pipeline.outcomes.tables import print_effects, print_sensitivities
     from pipeline.records.tables import write_rows
 
     keys = listed(by, "--by")
@@ -129,7 +136,10 @@ def effects(
     rows = effects_of(pairs, keys, Interval(resamples, seed, cluster, exact), without_null_alterations)
     if out:
         write_rows(out, rows, effects_schema(keys))
-    print_effects(rows, keys, form)
+    if sensitivity and form == "table":
+        print_sensitivities(rows, keys)
+    else:
+        print_effects(rows, keys, form)
 
 
 @click.command()

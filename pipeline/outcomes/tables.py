@@ -52,6 +52,30 @@ def print_effects(rows: Sequence[Row], by: Sequence[str], form: str) -> None:
 _NOTE = "effect: percentage points; p: exact McNemar; A/A: flips when left alone"
 
 
+def print_sensitivities(rows: Sequence[Row], by: Sequence[str]) -> None:
+    """Print the table of sensitivities: the interval over folders, and the rows without null alterations."""
+    columns: list[Column] = [
+        ("d" if name == "delay" else name, lambda row, name=name: str(row[name]))
+        for name in ("condition", "delay")
+        if name in by
+    ] or [("", lambda row: "all")]
+    columns += [
+        ("n", lambda row: str(row["n"])),
+        ("effect", lambda row: percent_points(row["effect_pp"])),
+        ("over folders", lambda row: _known_interval(row["ci_folder_low_pp"], row["ci_folder_high_pp"])),
+        ("altered", lambda row: "-" if row["no_null_n"] is None else str(row["no_null_n"])),
+        ("effect", lambda row: "-" if row["no_null_effect_pp"] is None else percent_points(row["no_null_effect_pp"])),
+        ("95% interval", lambda row: _known_interval(row["no_null_ci_low_pp"], row["no_null_ci_high_pp"])),
+    ]
+    rows = [row for row in rows if row.get("operator") != "none"] or rows
+    note = "over folders: 95% interval, folders drawn; altered: units whose text was altered"
+    _print(rows, "table", [key for key in ("cohort", "population", "operator") if key in by], columns, note)
+
+
+def _known_interval(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else interval(low, high)
+
+
 def print_contrast(rows: Sequence[Row], form: str) -> None:
     """Print contrasts; a table has one section per (cohort, population, operator)."""
     columns: list[Column] = [
