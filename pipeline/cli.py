@@ -42,7 +42,7 @@ COMMANDS: list[tuple[str, str, str, str]] = [
         "outcomes",
         "contrast",
         "pipeline.outcomes.command:contrast",
-        "Difference of effects between two conditions, paired.",
+        "Difference between two conditions or operators, paired.",
     ),
     (
         "router",

@@ -144,10 +144,13 @@ def effects(
 
 @click.command()
 @TABLE
-@click.option("--condition", required=True, help="Condition whose effect is compared.")
-@click.option("--versus", required=True, help="Condition it is compared with.")
+@click.option(
+    "--condition", help="Condition whose effect is compared; with --versus-operator: only this one.  [default: each]"
+)
+@click.option("--versus", help="Condition it is compared with.")
 @click.option("--delay", type=click.IntRange(min=0), help="Only this delay.  [default: each]")
 @click.option("--operator", help="Only this operator.  [default: each]")
+@click.option("--versus-operator", help="Operator that --operator is compared with, instead of two conditions.")
 @RESAMPLES
 @SEED
 @CLUSTER
@@ -155,24 +158,40 @@ def effects(
 @FORMAT
 def contrast(
     pairs: str,
-    condition: str,
-    versus: str,
+    condition: str | None,
+    versus: str | None,
     delay: int | None,
     operator: str | None,
+    versus_operator: str | None,
     resamples: int,
     seed: int,
     cluster: str,
     exact: bool,
     form: str,
 ) -> None:
-    """Difference of effects between two conditions, paired inside the tasks that have both.
+    """Difference of effects between two conditions, or two operators, paired inside the tasks that have both.
+
+    Between operators it also counts the tasks rescued by both, by one only and by neither, and harmed likewise.
 
     \b
     Example: cir contrast results/demo/outcomes/pairs.parquet --condition stale-2 --versus clean --operator refresh
+             cir contrast results/demo/outcomes/pairs.parquet --operator refresh --versus-operator replan-only \\
+               --condition stale-2 --delay 4
     """
+    from pipeline.errors import BadInput
     from pipeline.outcomes.effects import Interval
     from pipeline.outcomes.effects import contrast as contrast_of
-    from pipeline.outcomes.tables import print_contrast
+    from pipeline.outcomes.operators import operator_contrast
+    from pipeline.outcomes.tables import print_contrast, print_operator_contrast
 
-    rows = contrast_of(pairs, condition, versus, delay, operator, Interval(resamples, seed, cluster, exact))
-    print_contrast(rows, form)
+    made = Interval(resamples, seed, cluster, exact)
+    if (versus is None) == (versus_operator is None):
+        raise BadInput("give either --versus (a second condition) or --versus-operator (a second operator)")
+    if versus_operator is not None:
+        if operator is None:
+            raise BadInput("--versus-operator: needs --operator, the operator that is compared with it")
+        print_operator_contrast(operator_contrast(pairs, operator, versus_operator, condition, delay, made), form)
+    elif versus is not None:
+        if condition is None:
+            raise BadInput("--versus: needs --condition, the condition that is compared with it")
+        print_contrast(contrast_of(pairs, condition, versus, delay, operator, made), form)

@@ -68,7 +68,7 @@ def effects(
     needed |= {"null_alteration"} if without_null_alterations else set()
     settings: dict[str, bool] = {f"by_{key}": key in by for key in KEYS}
     settings |= {"without_null_alterations": without_null_alterations}
-    with _opened(path, needed) as connection:
+    with opened_pairs(path, needed) as connection:
         connection.register("effect_settings", pa.table({name: [value] for name, value in settings.items()}))
         connection.execute(sql("effect_rows"))
         counts = connection.sql(sql("effects")).to_arrow_table().to_pylist()
@@ -77,9 +77,9 @@ def effects(
     flip_rates = {tuple(row[key] for key in rest): row["aa_flip_rate"] for row in flips}
     rows = [
         _effect(units, interval) | {"aa_flip_rate": flip_rates.get(tuple(units[0][key] for key in rest))}
-        for units in _groups(counts, KEYS)
+        for units in groups(counts, KEYS)
     ]
-    for family in _groups(rows, [key for key in KEYS if key not in ("condition", "delay")]):
+    for family in groups(rows, [key for key in KEYS if key not in ("condition", "delay")]):
         # McNemar's test takes units as independent; where a task has several, the sign-flip of its sum stands in.
         p_values = [row["mcnemar_p"] if row["n"] == row["tasks"] else row["sign_flip_p"] for row in family]
         for row, adjusted in zip(family, holm(p_values), strict=True):
@@ -111,7 +111,7 @@ def contrast(
         raise BadInput(f"--condition and --versus are both {condition}; a contrast needs two conditions")
     needed = {"task", "y0", "ym", "condition", *(["folder"] if interval.cluster == "folder" else [])}
     needed |= {name for name, value in (("delay", delay), ("operator", operator)) if value is not None}
-    with _opened(path, needed) as connection:
+    with opened_pairs(path, needed) as connection:
         columns = connection.sql("SELECT factual_success IS NOT NULL AS known FROM pairs LIMIT 1").fetchall()
         settings = {
             "condition": pa.array([condition], pa.string()),
@@ -133,7 +133,7 @@ def contrast(
             + f"; it holds conditions {', '.join(have[0])}, delays {', '.join(have[1])}, operators {', '.join(have[2])}"
         )
     keys = ("cohort", "population", "operator", "delay")
-    return [_contrast(rows, keys, condition, versus, interval) for rows in _groups(tasks, keys)]
+    return [_contrast(rows, keys, condition, versus, interval) for rows in groups(tasks, keys)]
 
 
 def _contrast(
@@ -141,7 +141,7 @@ def _contrast(
 ) -> dict[str, Any]:
     clusters = [
         (sum(row["effect_condition"] - row["effect_versus"] for row in group), len(group))
-        for group in _groups(rows, ("cluster",))
+        for group in groups(rows, ("cluster",))
     ]
     sums, sizes = (np.array(part, dtype=np.int64) for part in zip(*clusters, strict=True))
     low, high = interval.of(sums, sizes)
@@ -215,7 +215,7 @@ def _clusters(units: Sequence[Mapping[str, Any]], cluster: str, prefix: str = ""
     return pairs[:, 0], pairs[:, 1]
 
 
-def _groups(rows: Sequence[Any], keys: Sequence[str]) -> Iterator[list[Any]]:
+def groups(rows: Sequence[Any], keys: Sequence[str]) -> Iterator[list[Any]]:
     """Groups in order of first appearance; rows of a group need not be neighbours."""
     places: dict[tuple[Any, ...], int] = {}
     for row in rows:
@@ -225,7 +225,7 @@ def _groups(rows: Sequence[Any], keys: Sequence[str]) -> Iterator[list[Any]]:
         yield list(group)
 
 
-def _opened(path: str | Path, needed: set[str]) -> "duckdb.DuckDBPyConnection":
+def opened_pairs(path: str | Path, needed: set[str]) -> "duckdb.DuckDBPyConnection":
     """A connection whose view `pairs` is the checked table, with nulls for optional columns that it lacks."""
     table = read_table(path, required=sorted(needed))
     table = table.select([name for name in table.column_names if name in {*needed, *_OPTIONAL}])

@@ -1,9 +1,11 @@
 """How effects and contrasts are printed: JSON, CSV, or tables of at most 80 columns."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
+from pipeline.outcomes.operators import OVERLAP
 from pipeline.records.printing import (
     Column,
     interval,
@@ -88,6 +90,44 @@ def print_contrast(rows: Sequence[Row], form: str) -> None:
         ("sign-flip p", lambda row: p_value(row["sign_flip_p"])),
     ]
     _print(rows, form, ["cohort", "population", "operator"], columns, "percentage points, paired inside tasks")
+
+
+def print_operator_contrast(rows: Sequence[Row], form: str) -> None:
+    """Print contrasts between operators, and under them, in a table, who was rescued and harmed by both."""
+    first, second = rows[0]["operator"], rows[0]["versus_operator"]
+    moment: list[Column] = [
+        ("condition", lambda row: row["condition"] or "all"),
+        ("d", lambda row: "all" if row["delay"] is None else str(row["delay"])),
+    ]
+    columns: list[Column] = [
+        *moment,
+        ("tasks", lambda row: str(row["n"])),
+        ("first", lambda row: percent_points(row["effect_operator_pp"])),
+        ("second", lambda row: percent_points(row["effect_versus_pp"])),
+        ("difference", lambda row: percent_points(row["effect_pp"])),
+        ("95% interval", _interval),
+        ("sign-flip p", lambda row: p_value(row["sign_flip_p"])),
+    ]
+    names = f"first: {first}; second: {second}"
+    _print(rows, form, ["cohort", "population"], columns, f"{names}; percentage points, paired inside tasks")
+    if form != "table":
+        return
+    overlap: list[Column] = [
+        *moment,
+        ("turned", lambda row: row["turned"]),
+        ("of", lambda row: str(sum(row[f"{row['turned']}_{name}"] for name in OVERLAP))),
+    ]
+    overlap += [
+        (name.replace("_", " ").replace("operator", "first").replace("versus", "second"), partial(_turned, name=name))
+        for name in OVERLAP
+    ]
+    doubled = [{**row, "turned": cell} for row in rows for cell in ("rescue", "harm")]
+    note = f"{names}; of: tasks that fail (rescue) or succeed (harm) without either"
+    _print(doubled, form, ["cohort", "population"], overlap, note)
+
+
+def _turned(row: Row, name: str) -> str:
+    return str(row[f"{row['turned']}_{name}"])
 
 
 def _interval(row: Row) -> str:
