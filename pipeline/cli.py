@@ -44,6 +44,12 @@ COMMANDS: list[tuple[str, str, str, str]] = [
         "pipeline.outcomes.command:contrast",
         "Difference between two conditions or operators, paired.",
     ),
+    (
+        "outcomes",
+        "compare",
+        "pipeline.outcomes.comparison_command:compare",
+        "A study's figures beside published ones, row by row.",
+    ),
     ("outcomes", "power", "pipeline.outcomes.planning_command:power", "Tasks that a study needs, by exact tests."),
     ("outcomes", "gate", "pipeline.outcomes.planning_command:gate", "The failure rate from which a recovery gains."),
     (

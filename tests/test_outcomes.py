@@ -307,6 +307,16 @@ def test_sensitivities_stand_beside_each_row_and_equal_their_own_calls(tmp_path)
     assert f"[{row['ci_folder_low_pp']:.2f}, {row['ci_folder_high_pp']:.2f}]" in text
 
 
+def test_a_sensitivity_without_an_exact_interval_does_not_stop_its_row(tmp_path):
+    table = counts_table([("a", 2_500, "stale-2", 0, "refresh", 500, 100)])
+    folders = pa.array([f"f{place}" if place > 100 else "large" for place in range(2_500)])
+    write_table(tmp_path / "pairs.parquet", table.set_column(table.column_names.index("folder"), "folder", folders))
+    row = effects(tmp_path / "pairs.parquet", interval=Interval(resamples=500, exact=True))[0]
+    assert row["ci_folder_low_pp"] < row["effect_pp"] < row["ci_folder_high_pp"]
+    with pytest.raises(BadInput, match="--exact: the exact distribution has"):
+        effects(tmp_path / "pairs.parquet", interval=Interval(cluster="folder", exact=True))
+
+
 def test_sensitivities_are_null_where_a_table_cannot_tell(tmp_path):
     table = counts_table([("a", 6, "stale-2", 0, "refresh", 2, 1)]).drop_columns(["folder", "null_alteration"])
     write_table(tmp_path / "pairs.parquet", table)

@@ -4,7 +4,7 @@ DuckDB counts (the SQL files beside this module), `pipeline.statistics` gives in
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,13 @@ class Interval:
             except ValueError as error:
                 raise BadInput(f"--exact: {error}; leave --exact out to resample") from error
         return 100 * low, 100 * high
+
+    def nearest(self, sums: np.ndarray, sizes: np.ndarray) -> tuple[float, float]:
+        """The same, resampled where no exact one can be made: a sensitivity must not stop the row it stands beside."""
+        try:
+            return self.of(sums, sizes)
+        except BadInput:
+            return replace(self, exact=False).of(sums, sizes)
 
 
 def effects(
@@ -169,7 +176,7 @@ def _effect(units: Sequence[Mapping[str, Any]], interval: Interval) -> dict[str,
     folder_low, folder_high = None, None
     if all(row["folder"] is not None for row in units):
         folder_low, folder_high = (
-            (low, high) if interval.cluster == "folder" else interval.of(*_clusters(units, "folder"))
+            (low, high) if interval.cluster == "folder" else interval.nearest(*_clusters(units, "folder"))
         )
     return (
         {key: units[0][key] for key in KEYS}
@@ -199,7 +206,7 @@ def _without_nulls(units: Sequence[Mapping[str, Any]], interval: Interval) -> di
     made |= {"no_null_n": n, "no_null_rescue": rescue, "no_null_harm": harm}
     if n:
         kept = [row for row in units if row["no_null_n"]]
-        low, high = interval.of(*_clusters(kept, interval.cluster, "no_null_"))
+        low, high = interval.nearest(*_clusters(kept, interval.cluster, "no_null_"))
         made |= {"no_null_effect_pp": 100 * (rescue - harm) / n, "no_null_ci_low_pp": low, "no_null_ci_high_pp": high}
     return made
 
