@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import re
 from math import comb
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -237,3 +239,12 @@ def test_a_gate_needs_one_unit_a_task_and_a_recovery(tmp_path):
     alone = pa.Table.from_pylist([{"task": "a", "operator": "none", "y0": 0, "ym": 0}])
     write_table(tmp_path / "pairs.parquet", alone)
     assert "only the A/A arm" in str(run("gate", tmp_path / "pairs.parquet", "--by", "operator").exception)
+
+
+def test_the_documentation_shows_what_the_commands_print():
+    text = (Path(__file__).resolve().parents[1] / "docs" / "statistics.md").read_text()
+    blocks = re.findall(r"```text\n\$ cir ((?:power|gate) --[^\n]*)\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 3
+    for command, shown in blocks:
+        lines = [line.rstrip() for line in printed(*command.split()).strip().splitlines()]
+        assert shown.strip().splitlines() == lines, command

@@ -147,10 +147,11 @@ def print_gates(rows: Sequence[Mapping[str, Any]], by: Sequence[str], form: str)
         ("recover", lambda row: row["recovering"]),
     ]
     sections = [key for key in ("cohort", "population", "operator") if key in by]
+    at = "that f" if rows[0]["failure_rate_low"] == rows[0]["failure_rate_high"] else "its own f, uncertain too"
     note = (
         f"r, d: {100 * rows[0]['confidence']:g}% intervals that hold together; gate: their d / (r + d)\n"
         "recover: gains where f, the share that fails alone, lies above the gate, loses\n"
-        "below it; open: the pilot leaves both possible (its own f is uncertain too)"
+        f"below it; open: the pilot leaves both possible at {at}"
     )
     titles = list(dict.fromkeys(tuple(row[key] for key in sections) for row in rows))
     for title in titles:
