@@ -1,5 +1,6 @@
 """The command `cir`: one subcommand a stage. Imports are lazy, so that `cir --help` answers at once."""
 
+import errno
 import importlib
 import os
 import sys
@@ -103,8 +104,12 @@ def cir() -> None:
 
 def main() -> None:
     """Entry point: a user's mistake ends with one message and its exit code, never with a traceback."""
+    _open_streams()
     try:
-        sys.exit(cir.main(standalone_mode=False) or 0)
+        code = cir.main(standalone_mode=False) or 0
+        # Now, while it can still be said: at the interpreter's end a full disk would be a traceback.
+        sys.stdout.flush()
+        sys.exit(code)
     except CirError as error:
         click.echo(f"cir: {error}", err=True)
         sys.exit(error.exit_code)
@@ -120,6 +125,29 @@ def main() -> None:
         # The reader of our stdout (head, less) has left; the interpreter must not complain when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except MemoryError as error:
+        click.echo(
+            f"cir: not enough memory ({error}); ask for less (resamples, threads) or use a larger machine", err=True
+        )
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        where = error.filename or "standard output"
+        click.echo(
+            f"cir: {where}: cannot be written ({error.strerror}); free space and run the command again", err=True
+        )
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(2)
+
+
+def _open_streams() -> None:
+    """Give the null device to standard streams that the caller closed; else the next file opened would take their place."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 if __name__ == "__main__":

@@ -156,6 +156,23 @@ def test_a_prefix_that_does_not_come_back_is_excluded_by_name(world, tmp_path, c
     assert all(row["excluded"] is None for row in rows.values())
 
 
+@pytest.mark.parametrize("operator", ["refresh", None], ids=["branch", "trunk"])
+def test_a_prefix_that_ends_too_early_is_a_mismatch(world, operator):
+    """The environment wins before the prefix is over, as it never did in the origin: excluded by name, the job goes on."""
+    from pipeline.harness.play import Player, Unit, parse_settings
+
+    won = next(row for row in read_rows(world / "cohort=main/factual.parquet", "trajectories") if row["success"])
+    games = {row["task"]: row["translation"] for row in read_rows(world / "translations.parquet", "translations")}
+    prefix = tuple(step["output"] for step in won["steps"][1:])
+    for outputs in (prefix, (*prefix, "look")):
+        unit = Unit(won["task"], games[won["task"]], outputs, k=1, operator=operator)
+        row = Player(parse_settings(keys("fork"))).play(unit)
+        # A trunk may end with its prefix, where k is the last action; a branch is forked from one that went on.
+        expected = None if operator is None and outputs == prefix else "state-mismatch"
+        assert row["excluded"] == expected
+        assert not row.get("intervened")
+
+
 def test_a_trunk_without_an_outcome_has_branches_without_one(world, tmp_path):
     trunks = read_rows(world / "trunk.parquet", "trajectories")
     trunks[0] |= {"excluded": "infrastructure", "exit": "infrastructure", "steps": [], "success": False}

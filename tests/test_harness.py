@@ -68,10 +68,23 @@ def test_parsing(output, thought, action, problem):
     assert (turn.thought, turn.action, turn.problem) == (thought, action, problem)
 
 
-@given(st.text())
+LINES = st.lists(st.sampled_from(["think: a", "Thought: b", "look", "> act: look", "Action:", "give up", "", " "]))
+
+
+@given(st.one_of(st.text(), LINES.map("\n".join)))
 def test_parsing_any_text_gives_exactly_one_reading(output):
     turn = parse_turn(output)
-    assert (turn.problem is None) == (turn.action is not None or turn.thought is not None)
+    assert turn.problem is None or turn.action is None
+    assert turn.problem is not None or turn.action is not None or turn.thought is not None
+
+
+@pytest.mark.parametrize("output", ["look\nforward", "think: a\nlook\nforward", "", "Action:"])
+def test_what_cannot_be_parsed_is_not_sent_and_gets_the_fixed_reply(output):
+    """Two actions after a thought are no thought either."""
+    run = session(unparseable_reply="What?")
+    run.advance(output)
+    assert (run.turns, run.actions, run.environment.place) == (1, 0, 0)
+    assert (run.steps[1].kind, run.steps[1].action, run.steps[1].observation_shown) == ("unparseable", None, "What?")
 
 
 def test_the_opening_names_the_games_own_verb():

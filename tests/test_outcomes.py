@@ -27,7 +27,7 @@ def step(index, kind="act", true="a", shown=None):
 def episode(task, condition, success, shown="stale", **more):
     steps = [step(0, "reset", "room"), step(1), step(2, shown="a" if condition == "clean" else shown), step(3), step(4)]
     return {
-        "task": task, "condition": condition, "success": success, "exit": "success" if success else "turn-limit",
+        "task": task, "condition": condition, "agent": "a", "success": success, "exit": "success" if success else "turn-limit",
         "turns": 4, "actions": 4, "altered_at": 2, "steps": steps, "transcript_hash": "t", "prompt_tokens": None,
         "completion_tokens": None, "excluded": None,
     } | more  # fmt: skip
@@ -36,7 +36,7 @@ def episode(task, condition, success, shown="stale", **more):
 def branch(task, condition, delay, operator, success, **more):
     return episode(task, condition, success) | {
         "steps": [], "delay": delay, "operator": operator, "fork_action": 2 + delay, "state_hash": "s",
-        "final_transcript_hash": "f", "intervened": operator != "none", "carried_forward": False,
+        "operator_hash": "0", "final_transcript_hash": "f", "intervened": operator != "none", "carried_forward": False,
     } | more  # fmt: skip
 
 
@@ -106,11 +106,14 @@ def test_missing_double_and_unplanned_records_are_listed_by_name(study):
             return [rows[0], rows[0], rows[2], rows[2] | {"task": "folder7/trial7"}]
         if kind == "trunk" and first["condition"] == "stale-2":
             return rows[1:]
+        if kind == "trunk":
+            return [*rows, rows[0] | {"task": "folder8/trial8"}]
         return rows
 
     with pytest.raises(CheckFailed) as error:
         paired(study(change))
     text = str(error.value)
+    assert "unplanned trunk: cohort=main folder8/trial8 clean" in text
     assert "double branch: cohort=main folder0/trial0 clean d=1 refresh" in text
     assert "missing branch: cohort=main folder1/trial1 clean d=1 refresh" in text
     assert "unplanned branch: cohort=main folder7/trial7 clean d=1 refresh" in text

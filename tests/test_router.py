@@ -90,7 +90,9 @@ def test_features_are_finite_and_blind_to_what_follows(middle, data):
     values = features(prefix_at(steps, cut, 49, 64))
     assert all(np.isfinite(value) for value in values.values())
     # What stands after the last wanted action, and what was true, may be anything.
-    assert features(prefix_at([*steps, act(99, "look", "later")], cut, 49, 64)) == values
+    acts = [place for place, step in enumerate(steps) if step.kind == "act"]
+    upto = [replace(step, observation_true="a truth", rejection="rejected") for step in steps[: acts[cut - 1] + 1]]
+    assert features(prefix_at([*upto, act(99, "look", "later")], cut, 49, 64)) == values
 
 
 def test_prefix_needs_its_action():
@@ -403,6 +405,7 @@ def test_too_few_folders_and_unusable_tables_have_a_clear_end(tmp_path):
     refused(decisions(tasks=6), "3 task folder")
     refused(decisions(), "no row with condition missing", "--conditions", "clean,missing")
     refused(decisions(), "no row with delay 3", "--delays", "1,3")
+    refused(decisions(), "must rise; found 4, 1", "--delays", "4,1")
     refused(decisions(), "at least one other", "--conditions", "clean")
     refused(decisions(), "of cohort other", "--cohort", "other")
     refused([row | {"live": False} for row in decisions()], "no live row")
@@ -447,7 +450,8 @@ def trunk_row(task, condition, k=2):
         for step in (STEPS if condition == "clean" else STEPS[:5])
     ]
     return {
-        "task": task, "condition": condition, "success": condition == "clean", "exit": "success", "turns": 7, "actions": 6,
+        "task": task, "condition": condition, "agent": "a", "success": condition == "clean", "exit": "success",
+        "turns": 7, "actions": 6,
         "altered_at": k, "steps": steps, "transcript_hash": "t", "prompt_tokens": None, "completion_tokens": None,
         "excluded": None,
     }  # fmt: skip
@@ -492,11 +496,28 @@ def test_features_table(study):
     assert len(live) == 2 * (3 + 1)
     clean = next(row for row in live if row["condition"] == "clean" and row["delay"] == 1)
     assert {name: clean[name] for name in FEATURES} == features(prefix_at(STEPS, 3, 49, 64))
-    # Stale and clean share their shown texts here, and so every feature: neither the name nor k is an input.
+    # Stale and clean share their shown texts here, and so every feature: the condition's name is no input.
     stale = next(row for row in live if row["condition"] == "stale-2" and row["delay"] == 0)
     same = next(row for row in live if row["condition"] == "clean" and row["delay"] == 0)
     assert [stale[name] for name in FEATURES] == [same[name] for name in FEATURES]
     assert all(row[name] is None for row in rows if not row["live"] for name in FEATURES)
+
+
+def test_k_reaches_no_feature(tmp_path):
+    """Tasks altered at actions 1, 2 and 3 and asked 2, 1 and 0 actions later: one moment, one prefix, one set of features."""
+    pairs = []
+    for k in (1, 2, 3):
+        task = f"f{k}/t"
+        pairs += [pair_row(task, "stale-2", delay, "refresh", True, k) for delay in (0, 1, 2) if k + delay == 3]
+    trunks = [
+        {**trunk_row(pair["task"], "clean", pair["fork_action"] - pair["delay"]), "condition": "stale-2"}
+        for pair in pairs
+    ]
+    write_rows(tmp_path / "cohort=main/condition=stale-2/trunk.parquet", trunks, "trajectories")
+    write_rows(tmp_path / "pairs.parquet", pairs, "pairs")
+    rows = decision_rows(tmp_path / "pairs.parquet", tmp_path, ["main"], ["stale-2"], [0, 1, 2], "refresh", 49, 64)
+    assert [(row["task"], row["delay"]) for row in rows] == [("f1/t", 2), ("f2/t", 1), ("f3/t", 0)]
+    assert len({tuple(row[name] for name in FEATURES) for row in rows}) == 1
 
 
 def test_features_refuse_what_does_not_fit_together(study):

@@ -64,6 +64,15 @@ def test_a_worker_killed_from_outside_costs_no_unit(tmp_path):
     assert dict(run_units(range(7), work_or_die_once, setup, (10, str(tmp_path)), 2)) == {n: n + 10 for n in range(7)}
 
 
+def test_a_unit_that_was_not_handed_out_when_a_worker_died_is_still_played(tmp_path):
+    """The worker dies while the consumer is busy with the result before: the next hand-out meets a broken pool."""
+    results = {}
+    for unit, result in run_units(range(7), work_or_die_once, setup, (10, str(tmp_path)), 1):
+        results[unit] = result
+        time.sleep(0.3)
+    assert results == {n: n + 10 for n in range(7)}
+
+
 def test_a_fault_of_ours_propagates():
     with pytest.raises(ZeroDivisionError):
         list(run_units(range(7), work_or_raise, setup, (10,), 2))

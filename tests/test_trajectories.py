@@ -91,6 +91,12 @@ def test_k_is_a_quarter_rounded_up(actions, k):
     assert altered_action(actions, 0.25) == k
 
 
+@pytest.mark.parametrize(("actions", "fraction", "k"), [(25, 0.28, 7), (50, 0.14, 7), (50, 0.56, 28), (26, 0.28, 8)])
+def test_k_takes_the_fraction_as_it_is_written(actions, fraction, k):
+    """In binary floating point 0.28 x 25 is more than 7."""
+    assert altered_action(actions, fraction) == k
+
+
 def _factual(lengths, **keys):
     return {("a", f"t{i}"): {"actions": n, "success": n < 20, "excluded": None} | keys for i, n in enumerate(lengths)}
 

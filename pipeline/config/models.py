@@ -27,10 +27,15 @@ def key(meaning: str, default: Any = ..., unit: str = "", **limits: Any) -> Any:
     return Field(default, description=meaning, json_schema_extra={"unit": unit} if unit else None, **limits)
 
 
+def fixed(meaning: str, value: str) -> Any:
+    """A decision with one choice so far: a key, so that it is recorded with the results; no stage reads it."""
+    return Field(value, description=meaning, json_schema_extra={"fixed": True})
+
+
 class Section(BaseModel):
     """Base of all sections: a key that doesn't exist is an error, values are checked and not coerced across kinds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_default=True, allow_inf_nan=False)
 
 
 class Generate(Section):
@@ -137,9 +142,13 @@ class Protocol(Section):
     )
     alteration: Alteration = key("The altered observation.", Alteration())
     texts: RecoveryTexts = key("The operators' texts.", RecoveryTexts())
-    delay_unit: Literal["actions"] = key(
+    delay_unit: Literal["actions"] = fixed(
         "d counts agent actions that reached the environment, valid or not [D].", "actions"
     )
+    mismatch: Literal["drop-task"] = fixed(
+        "A branch whose rebuilt prefix differs from its trunk drops the task from its cohort, by name [D].", "drop-task"
+    )
+    disjoint_by: Literal["folder"] = fixed("Cohorts share no game and no task folder [D].", "folder")
 
     @model_validator(mode="after")
     def _no_repeats(self) -> "Protocol":
@@ -155,6 +164,10 @@ class Statistics(Section):
 
     resamples: Annotated[int, Field(ge=100)] = key("Bootstrap resamples over tasks [D].", 10_000, "resamples")
     seed: Seed = key("Seed of bootstrap and Monte Carlo tests [D].", 0)
+    interval: Literal["percentile"] = fixed("Bootstrap interval: percentile, linear interpolation [D].", "percentile")
+    holm_over: Literal["conditions x delays"] = fixed(
+        "Family of the adjusted p of an operator's rows [D].", "conditions x delays"
+    )
     null_alterations: Literal["keep", "exclude"] = key(
         "Units whose altered text equals the true text: kept and flagged, or excluded and counted [D].", "keep"
     )
@@ -180,9 +193,26 @@ class Router(Section):
         "Folds of the out-of-fold predictions, grouped by task folder.", 5, "folds"
     )
     seed: Seed = key("Seed of the folds' shuffle.", 0)
+    folds_by: Literal["folder"] = fixed("Folds keep a task folder's rows together [D].", "folder")
+    class_weight: Literal["none"] = fixed("Rows count alike in the three models [D].", "none")
+    ties: Literal["harms, interventions, alpha, beta, gamma"] = fixed(
+        "Of equally good thresholds: fewer clean harms, fewer interventions, larger alpha, beta, gamma [D].",
+        "harms, interventions, alpha, beta, gamma",
+    )
+    infeasible: Literal["never"] = fixed("What the router does where no thresholds keep the limit [D].", "never")
     gamma_quantiles: Annotated[int, Field(ge=0)] = key(
         "Out-of-fold quantiles of u tried for gamma, besides 0 [D].", 19, "quantiles"
     )
+
+    @model_validator(mode="after")
+    def _asks_forwards(self) -> "Router":
+        if self.delays != sorted(set(self.delays)):
+            raise ValueError(
+                f"delays: moments are asked as they come, so they must rise and stand once each; found {self.delays}"
+            )
+        if self.operator == "none":
+            raise ValueError("operator: none is the A/A arm, which recovers nothing; name a recovery")
+        return self
 
 
 class Study(Section):

@@ -6,9 +6,9 @@ what follows from them, and nothing else.
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.config.models import Study
 from pipeline.errors import BadInput
@@ -25,7 +25,7 @@ SCOPES: dict[str, tuple[str, ...]] = {
     "factual": ("agent", "harness"),
     "settle": ("cohorts", "protocol.conditions", "protocol.alteration"),
     "trunk": ("agent", "harness", "protocol.alteration"),
-    "fork": ("agent", "harness", "protocol.alteration", "protocol.texts", "protocol.delay_unit"),
+    "fork": ("agent", "harness", "protocol.alteration", "protocol.texts"),
     "pairs": ("protocol.conditions", "protocol.delays", "protocol.operators", "statistics.null_alterations"),
     "effects": ("statistics.resamples", "statistics.seed"),
     "features": ("router.operator", "router.delays", "protocol.conditions", "harness.turns", "harness.actions"),
@@ -61,14 +61,42 @@ def settings(study: Study, stage: str) -> str:
     return canonical_json(chosen)
 
 
+def parsed_settings(text: str) -> dict[str, Any]:
+    """The object in a `--settings` JSON. Raises BadInput where it is none."""
+    hint = "`cir config settings STUDY.yaml STAGE` prints what a stage needs"
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"--settings: is no valid JSON ({error}); {hint}") from error
+    if not isinstance(value, dict):
+        raise BadInput(f"--settings: is a JSON {type(value).__name__}, expected an object; {hint}")
+    return value
+
+
+def study_key(path: str, value: Any, source: str) -> Any:
+    """The value checked as the study's key at that dotted path. Raises BadInput naming `source` and what was expected.
+
+    Not strict: JSON has one kind of number, so a whole 2 may stand for 2.0.
+    """
+    model: Any = Study
+    *parents, last = path.split(".")
+    for part in parents:
+        model = model.model_fields[part].annotation
+    field = next(field for name, field in model.model_fields.items() if last in (name, field.alias))
+    adapter: TypeAdapter[Any] = TypeAdapter(
+        Annotated[field.annotation, *field.metadata, Field()], config=ConfigDict(allow_inf_nan=False)
+    )
+    try:
+        return adapter.validate_python(value, strict=False)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join((path, *map(str, first["loc"])))
+        raise BadInput(f"{source}: {place}: {first['msg']} (found {first['input']!r})") from error
+
+
 def section(text: str, path: str, model: type[Model]) -> Model:
     """One section out of a `--settings` JSON. Raises BadInput naming the key that is missing or wrong."""
-    try:
-        value: Any = json.loads(text)
-    except ValueError as error:
-        raise BadInput(
-            f"--settings: is no valid JSON ({error}); `cir config settings STUDY.yaml STAGE` prints it"
-        ) from error
+    value: Any = parsed_settings(text)
     for part in path.split("."):
         if not isinstance(value, Mapping) or part not in value:
             raise BadInput(
@@ -80,4 +108,5 @@ def section(text: str, path: str, model: type[Model]) -> Model:
         return model.model_validate(value, strict=False)
     except ValidationError as error:
         first = error.errors()[0]
-        raise BadInput(f"--settings: {path}.{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from error
+        place = ".".join((path, *map(str, first["loc"])))
+        raise BadInput(f"--settings: {place}: {first['msg']}") from error

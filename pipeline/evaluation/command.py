@@ -4,14 +4,16 @@ from typing import Any
 
 import click
 
+from pipeline.config.ranges import RESAMPLES, SEED
+
 
 @click.command()
 @click.argument("router", type=click.Path(), metavar="ROUTER.json")
 @click.option("--decisions", required=True, type=click.Path(), help="Candidate moments of the held-out tasks.")
 @click.option("--pairs", required=True, type=click.Path(), help="Pairs that hold the held-out tasks' branches.")
 @click.option("--cohort", help="Only this cohort's rows.  [default: every cohort of the decisions]")
-@click.option("--resamples", default=10_000, show_default=True, type=click.IntRange(min=100), help="Resamples.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the resampling.")
+@click.option("--resamples", default=10_000, show_default=True, type=RESAMPLES, help="Resamples.")
+@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the resampling.")
 @click.option(
     "--format",
     "form",

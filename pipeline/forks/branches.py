@@ -3,8 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.errors import BadInput
 from pipeline.harness.play import Unit
 from pipeline.records.episodes import is_live, step_of_action, steps_of
+
+
+def altered(trunks: Sequence[Mapping[str, Any]], source: str) -> None:
+    """Check that these are trunks. Raises BadInput naming `source` where it is empty or holds factual runs."""
+    if not trunks:
+        raise BadInput(f"{source}: holds no row; expected the trunks of a cohort, as `cir trunk` writes them")
+    if whole := [row["task"] for row in trunks if row["altered_at"] is None]:
+        raise BadInput(
+            f"{source}: {whole[0]} has no altered action, so it is a factual run; expected trunks, as `cir trunk` writes them"
+        )
 
 
 def branch_units(

@@ -2,15 +2,17 @@
 
 import click
 
+from pipeline.config.ranges import DELAY, WORKERS
+
 
 @click.command()
-@click.option("--delay", required=True, type=click.IntRange(min=0), help="Environment actions after the altered reply.")
+@click.option("--delay", required=True, type=DELAY, help="Environment actions after the altered reply.")
 @click.option("--operator", required=True, help="Recovery operator; none = the A/A arm.")
 @click.option("--trunk", required=True, type=click.Path(), help="Trunks of the cohort under one condition.")
 @click.option("--translations", required=True, type=click.Path(), help="The games' translations.")
 @click.option("--settings", required=True, help="The config keys of this stage, as JSON (`cir config settings`).")
 @click.option("--code", help="Digest of the code behind this stage, as the workflow passes it.  [default: computed]")
-@click.option("--threads", default=1, show_default=True, help="Worker processes.")
+@click.option("--threads", default=1, show_default=True, type=WORKERS, help="Worker processes.")
 @click.option("--out", required=True, type=click.Path(), help="Forks table to write.")
 def fork(
     delay: int, operator: str, trunk: str, translations: str, settings: str, code: str | None, threads: int, out: str
@@ -21,7 +23,9 @@ def fork(
     Example: cir fork --delay 1 --operator refresh --trunk trunk.parquet --translations translations.parquet \\
                --settings "$(cir config settings config/demo.yaml fork)" --out part.parquet
     """
-    from pipeline.forks.branches import branch_row, branch_units, lost_branch
+    from pipeline.forks.branches import altered, branch_row, branch_units, lost_branch
+    from pipeline.harness.operators import operator as known_operator
+    from pipeline.harness.operators import operator_digest
     from pipeline.harness.play import agent_of, job_key, parse_settings, play_all
     from pipeline.provenance.code import code_digest
     from pipeline.records.tables import read_rows, write_rows
@@ -30,6 +34,8 @@ def fork(
 
     parsed = parse_settings(settings)
     trunks = read_rows(trunk, "trajectories")
+    applied = operator_digest(known_operator(operator, parsed.texts))
+    altered(trunks, trunk)
     same_agent(trunks, agent_of(parsed), trunk)
     tasks = [row["task"] for row in trunks]
     games = translations_of(tasks, read_rows(translations, "translations"), translations)
@@ -42,4 +48,5 @@ def fork(
         for unit in units:
             row = played.get(unit.task)
             rows.append(branch_row(unit, delay, row) if row else lost_branch(unit, by_task[unit.task], delay))
-        write_rows(out, sorted(rows, key=lambda row: row["task"]), "forks")
+        rows = [row | {"operator_hash": applied} for row in sorted(rows, key=lambda row: row["task"])]
+        write_rows(out, rows, "forks")

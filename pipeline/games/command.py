@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipeline.config.ranges import SEED, WORKERS
+
 if TYPE_CHECKING:
     from pipeline.games.index import Index
 
@@ -16,7 +18,7 @@ TYPE_NAMES = (
     "pick_heat_then_place_in_recep",
     "pick_two_obj_and_place",
 )
-THREADS = click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Worker processes.")
+THREADS = click.option("--threads", default=1, show_default=True, type=WORKERS, help="Worker processes.")
 FORMAT = click.option(
     "--format",
     "style",
@@ -68,7 +70,7 @@ def index(root: str, out: str, splits: tuple[str, ...], skip_bad: bool, style: s
 @games.command()
 @click.option("--out", "root", required=True, type=click.Path(), help="Folder to write json_2.1.1/<split>/... under.")
 @click.option("--split", "splits", multiple=True, help="NAME=COUNT with NAME train, valid_seen or valid_unseen.")
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Same seed, same bytes.")
+@click.option("--seed", default=1, show_default=True, type=SEED, help="Same seed, same bytes.")
 @click.option(
     "--task-types",
     multiple=True,

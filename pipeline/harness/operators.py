@@ -6,10 +6,11 @@ it, and a reply. They differ only in whether the environment is asked, and in wh
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from pipeline.config.models import RecoveryTexts
 from pipeline.errors import BadInput
+from pipeline.records.canonical import digest
 
 
 @dataclass(frozen=True)
@@ -41,5 +42,10 @@ def operator(name: str, texts: RecoveryTexts) -> Operator:
     if name in OPERATORS:
         return OPERATORS[name](texts)
     close = difflib.get_close_matches(name, OPERATORS, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    raise BadInput(f"no such operator: {name!r}{hint} Known are {', '.join(OPERATORS)}")
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise BadInput(f"no such operator: {name!r}; {hint}known are {', '.join(OPERATORS)}")
+
+
+def operator_digest(chosen: Operator) -> str:
+    """sha256 of an operator, its texts included: stands with every branch (protocol.md section 1, [D])."""
+    return digest(asdict(chosen))

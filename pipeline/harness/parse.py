@@ -15,7 +15,7 @@ _THOUGHT = re.compile(r"^(?:>\s*)?(?:think|thought)\s*:\s*(.*)$", re.IGNORECASE 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A parsed turn; `problem` says why there is neither thought nor action, or is None."""
+    """A parsed turn; `problem` says why it can't be used (there is then no action, whatever was thought), or is None."""
 
     thought: str | None
     action: str | None

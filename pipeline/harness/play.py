@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.agents.protocol import Agent
 from pipeline.agents.registry import build
 from pipeline.config.models import AgentSection, Alteration, Harness, RecoveryTexts
-from pipeline.config.scopes import section
+from pipeline.config.scopes import parsed_settings, section
 from pipeline.environment import AlfworldEnvironment, Translation
 from pipeline.harness.conditions import condition
 from pipeline.harness.operators import operator
@@ -71,10 +71,12 @@ class Player:
         by name and nothing is played on (protocol.md section 1).
         """
         session = Session(unit.task, self._load(unit.translation), self.settings.harness, self._altered(unit))
-        session.replay(unit.prefix)
+        whole = session.replay(unit.prefix)
         first_new = len(session.steps) if unit.operator else 0
         fork = {"state_hash": session.steps[-1].state_hash, "transcript_hash": session.transcript_hash}
-        excluded = _mismatch(unit, fork)
+        # A trunk that went on after the fork can't have ended there: the environment is another one.
+        ended = not whole or (unit.operator is not None and session.exit is not None)
+        excluded = "state-mismatch" if ended else _mismatch(unit, fork)
         intervened = False
         if excluded is None and session.exit is None:
             if unit.operator is not None:
@@ -133,7 +135,8 @@ def play_all(
     """Play units (one a task) in `threads` worker processes; rows by task.
 
     Rows the journal holds are taken from it and not played again. A unit whose worker died twice gets no row; the
-    caller counts it as infrastructure. Rows that ended as infrastructure are not journaled, so a later run tries again.
+    caller counts it as infrastructure. Rows that ended as infrastructure are not journaled, so an interrupted job tries
+    them again when it goes on; once its output is written they stand there as exclusions.
     """
     rows = dict(journal.rows)
     left = [unit for unit in units if unit.task not in rows]
@@ -152,7 +155,7 @@ def _results(units: Sequence[Unit], settings: Settings, threads: int) -> Iterato
 
 def parse_settings(text: str) -> Settings:
     """Settings from a `--settings` JSON; sections a stage isn't given keep their defaults and are not used by it."""
-    given = json.loads(text).get("protocol", {})
+    given = parsed_settings(text).get("protocol", {})
     return Settings(
         agent=section(text, "agent", AgentSection),
         harness=section(text, "harness", Harness),

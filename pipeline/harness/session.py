@@ -89,17 +89,20 @@ class Session:
             self.exit = "gave-up"
         elif turn.action is not None:
             self._act(output, turn.action)
-        elif turn.thought is not None:
+        elif turn.problem is None:
             self._reply("think", output, self.harness.thought_reply)
         else:
             self._reply("unparseable", output, self.harness.unparseable_reply)
         if self.exit is None and self.turns >= self.harness.turns:
             self.exit = "turn-limit"
 
-    def replay(self, outputs: Iterable[str]) -> None:
-        """Feed recorded outputs; nothing is generated, no tokens are counted."""
+    def replay(self, outputs: Iterable[str]) -> bool:
+        """Feed recorded outputs; nothing is generated, no tokens are counted. False: the episode ended before the last."""
         for output in outputs:
+            if self.exit is not None:
+                return False
             self.advance(output)
+        return True
 
     def intervene(self, operator: Operator) -> None:
         """Apply a recovery before the next turn. Raises RuntimeError where the episode has ended."""

@@ -20,6 +20,9 @@ UNION ALL
 SELECT 'task twice in its cohort', cohort, task, NULL, NULL, NULL
 FROM cohort_tasks GROUP BY cohort, task HAVING count(*) > 1
 UNION ALL
+SELECT 'unplanned trunk', cohort, task, condition, NULL, NULL
+FROM trunk_count ANTI JOIN planned_trunk USING (cohort, task, condition)
+UNION ALL
 SELECT 'unplanned branch', cohort, task, condition, delay, operator
 FROM branch_count ANTI JOIN planned USING (cohort, task, condition, delay, operator)
 UNION ALL

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pipeline.errors import BadInput
 from pipeline.outcomes.pairing import SHOWN_PROBLEMS, sql
 from pipeline.records.schemas import SCHEMAS
-from pipeline.records.tables import read_table
+from pipeline.records.tables import check_kinds, read_table
 from pipeline.statistics.bootstrap import exact_interval, exact_ratio_interval, percentile_interval
 from pipeline.statistics.paired import holm, mcnemar_exact, sign_flip_exact
 
@@ -236,6 +236,8 @@ def opened_pairs(path: str | Path, needed: set[str]) -> "duckdb.DuckDBPyConnecti
     """A connection whose view `pairs` is the checked table, with nulls for optional columns that it lacks."""
     table = read_table(path, required=sorted(needed))
     table = table.select([name for name in table.column_names if name in {*needed, *_OPTIONAL}])
+    outcomes = ("y0", "ym")  # checked below, value by value
+    check_kinds(path, table.drop_columns(outcomes), SCHEMAS["pairs"], filled=needed.difference(outcomes))
     if len(table) == 0:
         raise BadInput(f"{path}: holds no rows; an effect needs at least one pair")
     for name in _OPTIONAL:

@@ -24,7 +24,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         os.close(handle)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     beside = Path(name)
     try:
         try:
@@ -37,7 +37,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         except OSError as error:
             if error.filename not in (None, str(beside), str(path)):
                 raise
-            raise _unwritable(path, error) from error
+            raise unwritable(path, error) from error
     finally:
         beside.unlink(missing_ok=True)
 
@@ -48,7 +48,8 @@ def _umask() -> int:
     return current
 
 
-def _unwritable(path: Path, error: OSError) -> BadInput:
+def unwritable(path: Path, error: OSError) -> BadInput:
+    """What a user is told where `path` can't be written."""
     return BadInput(
         f"{path}: cannot be written ({error.strerror or error}); expected a writable folder with free space: "
         "free or choose another disk and run the same command again, nothing that was finished is lost"

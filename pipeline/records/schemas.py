@@ -63,7 +63,12 @@ EPISODE = [
         "completion tokens of the model calls made by this run, null where not counted",
         True,
     ),
-    _field("excluded", TEXT, "state-mismatch, transcript-mismatch, infrastructure: no outcome; null: one", True),
+    _field(
+        "excluded",
+        TEXT,
+        "why there is no outcome: state-mismatch, transcript-mismatch, infrastructure, or trunk: and its reason; null: there is one",
+        True,
+    ),
 ]
 
 SCHEMAS: dict[str, pa.Schema] = {
@@ -119,6 +124,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             *EPISODE,
             _field("delay", WHOLE, "d: environment actions between the altered observation and the fork"),
             OPERATOR,
+            _field("operator_hash", TEXT, "sha256 of the operator: its name, line, action and reply"),
             _field("fork_action", WHOLE, "k + d: the fork stands after the reply to this action"),
             _field("state_hash", TEXT, "state hash at the fork, equal to the trunk's"),
             _field("final_transcript_hash", TEXT, "running sha256 of all messages at the end of the branch"),
@@ -219,6 +225,16 @@ SCHEMAS: dict[str, pa.Schema] = {
             ],
         ]
     ),
+}
+
+# What names a row: no two rows of a table share it.
+KEYS: dict[str, tuple[str, ...]] = {
+    "games": ("task",),
+    "translations": ("task",),
+    "candidates": ("cohort", "task"),
+    "cohorts": ("cohort", "task"),
+    "trajectories": ("task",),
+    "effects": ("cohort", "population", "condition", "delay", "operator"),
 }
 
 

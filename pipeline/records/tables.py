@@ -1,5 +1,6 @@
 """Parquet tables: written atomically with an explicit schema, the same rows give the same bytes."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,10 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import BadInput
 from pipeline.records.files import replacing
-from pipeline.records.schemas import SCHEMAS
+from pipeline.records.schemas import KEYS, SCHEMAS
+
+_TEXTUAL = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_NUMERIC = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
 
 
 def write_table(path: str | Path, table: pa.Table) -> None:
@@ -50,14 +54,60 @@ def read_table(path: str | Path, columns: Iterable[str] | None = None, required:
             missing = sorted((set(required) | set(wanted or ())) - set(have))
             if missing:
                 raise BadInput(f"{path}: lacks the column(s) {', '.join(missing)}; it has {', '.join(have)}")
-            return parquet.read(columns=wanted)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise BadInput(f"{path}: is no readable Parquet file ({error}); delete it and run its stage again") from error
+            # One thread: a process that ends right after Arrow's thread pool has read sometimes aborts (exit 134).
+            return parquet.read(columns=wanted, use_threads=False)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise BadInput(f"{path}: is no readable Parquet file ({reason}); delete it and run its stage again") from error
 
 
 def read_rows(
     path: str | Path, schema: str | None = None, columns: Iterable[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Rows of a table as dicts; with a schema's name its columns must be there."""
-    required = SCHEMAS[schema].names if schema and columns is None else ()
-    return read_table(path, columns=columns, required=required).to_pylist()
+    """Rows of a table as dicts; with a schema's name its columns (or the given ones of them) must be there and fit.
+
+    Raises BadInput as `read_table` does, and where a column has another type, a null that the schema forbids, or a row
+    stands twice.
+    """
+    if schema is None:
+        return read_table(path, columns=columns).to_pylist()
+    table = read_table(path, columns=columns, required=() if columns else SCHEMAS[schema].names)
+    _check_fields(path, table, SCHEMAS[schema])
+    rows = table.to_pylist()
+    if (key := KEYS.get(schema, ())) and set(key) <= set(table.column_names):
+        _check_once(path, rows, key)
+    return rows
+
+
+def check_kinds(path: str | Path, table: pa.Table, schema: pa.Schema, filled: Iterable[str] = ()) -> None:
+    """Check a table that others may have made: what should be text is text, a number or flag is a number or a flag.
+
+    Only columns that both have are looked at; those in `filled` must hold no null. Raises BadInput naming file and column.
+    """
+    for field in (field for field in schema if field.name in table.column_names):
+        have = table.schema.field(field.name).type
+        have = have.value_type if pa.types.is_dictionary(have) else have
+        fits = _TEXTUAL if field.type == pa.string() else _NUMERIC
+        if not (pa.types.is_null(have) or any(test(have) for test in fits)):
+            raise BadInput(f"{path}: column {field.name} is {have}, expected {field.type}; convert the column")
+    for name in filled:
+        if count := table.column(name).null_count:
+            raise BadInput(f"{path}: column {name} is empty in {count} of {len(table)} rows; fill or drop these rows")
+
+
+def _check_fields(path: str | Path, table: pa.Table, schema: pa.Schema) -> None:
+    again = "run the stage that writes this table again"
+    for name in table.column_names:
+        if name not in schema.names:
+            continue
+        field, have = schema.field(name), table.schema.field(name).type
+        if have != field.type:
+            raise BadInput(f"{path}: column {name} is {have}, expected {field.type}; {again}")
+        if not field.nullable and (count := table.column(name).null_count):
+            raise BadInput(f"{path}: column {name} is null in {count} of {len(table)} rows, expected none; {again}")
+
+
+def _check_once(path: str | Path, rows: Sequence[Mapping[str, Any]], key: Sequence[str]) -> None:
+    counted = Counter(tuple(row[name] for name in key) for row in rows)
+    if twice := next((names for names, count in counted.items() if count > 1), None):
+        raise BadInput(f"{path}: {' '.join(map(str, twice))} stands {counted[twice]} times; expected one row each")

@@ -138,7 +138,7 @@ def _noise(inputs: Inputs) -> str:
     if not branches:
         return "There is no A/A arm (branches left alone), so flips of the serving stack itself are not known."
     flips = sum(pair["y0"] != pair["ym"] for pair in branches)
-    return f"Branches left alone (A/A) ended unlike their trunk in {share(flips, len(branches))} cases: the noise of the set-up itself."
+    return f"Branches to which nothing was applied (A/A, those of tasks that had ended by then included) ended unlike their trunk in {share(flips, len(branches))} cases: the noise of the set-up itself."
 
 
 def _clean_bound(inputs: Inputs) -> list[str]:

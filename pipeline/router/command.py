@@ -2,6 +2,8 @@
 
 import click
 
+from pipeline.config.ranges import BUDGET, SEED, FiniteRange
+
 SETTINGS = click.option(
     "--settings", help="The config keys of this stage, as JSON (`cir config settings`), for flags left out."
 )
@@ -15,8 +17,8 @@ SETTINGS = click.option(
 @click.option("--conditions", help="Conditions, commas between.  [protocol.conditions]")
 @click.option("--delays", help="Candidate delays, commas between.  [router.delays]")
 @click.option("--operator", help="Operator whose outcome is ym.  [router.operator]")
-@click.option("--turns", type=click.IntRange(min=1), help="Turn budget of an episode.  [harness.turns]")
-@click.option("--actions", type=click.IntRange(min=1), help="Action budget of an episode.  [harness.actions]")
+@click.option("--turns", type=BUDGET, help="Turn budget of an episode.  [harness.turns]")
+@click.option("--actions", type=BUDGET, help="Action budget of an episode.  [harness.actions]")
 @click.option("--out", required=True, type=click.Path(), help="Decisions table to write.")
 def features(
     pairs: str,
@@ -62,17 +64,13 @@ def features(
 @click.option("--out", required=True, type=click.Path(), help="Router to write (JSON).")
 @click.option("--oof", type=click.Path(), help="Out-of-fold predictions to write (Parquet).")
 @SETTINGS
-@click.option("--lambda", "lambda_", type=click.FloatRange(min=0), help="Weight of s_H in u.  [router.lambda, else 2]")
+@click.option("--lambda", "lambda_", type=FiniteRange(min=0), help="Weight of s_H in u.  [router.lambda, else 2]")
+@click.option("--epsilon", type=FiniteRange(0, 1), help="Limit of clean harm, a share.  [router.epsilon, else 0.02]")
+@click.option("--C", "C", type=FiniteRange(min=0, min_open=True), help="Inverse l2 strength.  [router.C, else 0.1]")
+@click.option("--folds", type=click.IntRange(2, 1000), help="Folds, grouped by task folder.  [router.folds, else 5]")
+@click.option("--seed", type=SEED, help="Seed of the folds' shuffle.  [router.seed, else 0]")
 @click.option(
-    "--epsilon", type=click.FloatRange(0, 1), help="Limit of clean harm, a share.  [router.epsilon, else 0.02]"
-)
-@click.option(
-    "--C", "C", type=click.FloatRange(min=0, min_open=True), help="Inverse l2 strength.  [router.C, else 0.1]"
-)
-@click.option("--folds", type=click.IntRange(min=2), help="Folds, grouped by task folder.  [router.folds, else 5]")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of the folds' shuffle.  [router.seed, else 0]")
-@click.option(
-    "--gamma-quantiles", type=click.IntRange(min=0), help="Quantiles of u tried.  [router.gamma_quantiles, else 19]"
+    "--gamma-quantiles", type=click.IntRange(0, 1000), help="Quantiles of u tried.  [router.gamma_quantiles, else 19]"
 )
 @click.option("--conditions", help="Conditions to fit on.  [router.conditions, else clean,stale-2]")
 @click.option("--delays", help="Candidate delays, in the order asked.  [router.delays, else 1,2,4]")

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import BadInput
-from pipeline.records.tables import read_table
+from pipeline.records.schemas import decisions_schema
+from pipeline.records.tables import check_kinds, read_table
 
 POPULATIONS = ("factual-success", "complete")
 _COLUMNS = ("task", "folder", "condition", "delay", "live", "y0", "ym")
@@ -47,6 +48,7 @@ def read_decisions(
     """
     needed = [*_COLUMNS, *(["cohort"] if cohort else []), *(["factual_success"] if factual else [])]
     table = read_table(path, required=needed)
+    check_kinds(path, table, decisions_schema([]))
     names = [name for name in table.column_names if name.startswith("x_")]
     if not names:
         raise BadInput(f"{path}: has no feature column; features are the columns whose names begin with x_")
@@ -99,6 +101,11 @@ def training(
     Episodes that lack a row for one of the delays can't be judged by the policy and are left out. Raises BadInput where
     a condition or delay is absent, nothing is live, or a live row lacks a feature.
     """
+    if list(delays) != sorted(delays):
+        # Asked after a later moment, an earlier one would be decided with hindsight.
+        raise BadInput(
+            f"--delays: moments are asked as they come, so they must rise; found {', '.join(map(str, delays))}"
+        )
     rows, names = read_decisions(path, cohort, factual=population == "factual-success")
     for label, wanted, have in (
         ("condition", conditions, {row["condition"] for row in rows}),

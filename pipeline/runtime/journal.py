@@ -5,9 +5,12 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from pipeline.records.files import unwritable
 
 FSYNC_SECONDS = 1.0
 
@@ -16,13 +19,19 @@ class Journal:
     """Finished rows of one job, by unit. Rows written under another `key` (other config, code or inputs) are not used."""
 
     def __init__(self, output: str | Path, key: str):
-        """Open the journal of the job that will write `output`; `key` identifies everything its rows depend on."""
+        """Open the journal of the job that will write `output`; `key` identifies everything its rows depend on.
+
+        Raises BadInput, here and in `add`, where the disk is full or can't be written.
+        """
         output = Path(output)
         self.path = output.with_name(f".{output.name}.journal")
         self.rows: dict[str, dict[str, Any]] = {}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        kept = self._read(key)
-        self._file = open(self.path, "r+b" if kept else "wb")  # noqa: SIM115 (closed by close)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            kept = self._read(key)
+            self._file = open(self.path, "r+b" if kept else "wb")  # noqa: SIM115 (closed by close)
+        except OSError as error:
+            raise unwritable(self.path, error) from error
         if kept:
             self._file.truncate(kept)
             self._file.seek(kept)
@@ -61,15 +70,20 @@ class Journal:
         self.rows[unit] = dict(row)
 
     def _line(self, entry: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
-        self._file.flush()
-        if time.monotonic() - getattr(self, "_synced", 0.0) > FSYNC_SECONDS:
-            os.fsync(self._file.fileno())
-            self._synced = time.monotonic()
+        try:
+            self._file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+            self._file.flush()
+            if time.monotonic() - getattr(self, "_synced", 0.0) > FSYNC_SECONDS:
+                os.fsync(self._file.fileno())
+                self._synced = time.monotonic()
+        except OSError as error:
+            self.close()
+            raise unwritable(self.path, error) from error
 
     def close(self) -> None:
-        """Close the file and keep it."""
-        self._file.close()
+        """Close the file and keep it; a line that a full disk did not take is lost, the next run plays it again."""
+        with suppress(OSError):
+            self._file.close()
 
     def remove(self) -> None:
         """Close and delete: the output has been written whole."""

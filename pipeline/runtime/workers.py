@@ -41,8 +41,9 @@ def run_units(
                     limit = 1 if alone else workers * IN_FLIGHT
                     source = suspects if alone else waiting
                     while source and len(running) < limit:
-                        unit = source.pop()
-                        running[pool.submit(work, unit)] = unit
+                        # Taken off the queue only once it is handed out: a pool that has just broken refuses.
+                        running[pool.submit(work, source[-1])] = source[-1]
+                        source.pop()
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
                         result = future.result()
                         yield running.pop(future), result

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from pipeline.config.models import Alteration, Cohort
@@ -45,8 +46,11 @@ def _place(seed: int, cohort: str, task: str) -> str:
 
 
 def altered_action(actions: int, fraction: float) -> int | None:
-    """k = max(1, ceil(fraction * L)) for L environment actions, or None where there were none (protocol.md section 1, [D])."""
-    return max(1, math.ceil(fraction * actions)) if actions else None
+    """k = max(1, ceil(fraction * L)) for L environment actions, or None where there were none (protocol.md section 1, [D]).
+
+    The fraction is taken as it is written: as a float, 0.28 of 25 would be a trifle over 7 and k be 8.
+    """
+    return max(1, math.ceil(Fraction(str(fraction)) * actions)) if actions else None
 
 
 def settle(

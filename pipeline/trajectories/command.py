@@ -1,9 +1,10 @@
 """`cir cohorts draw|settle`, `cir factual`, `cir trunk`."""
 
-import json
 from typing import TYPE_CHECKING
 
 import click
+
+from pipeline.config.ranges import WORKERS
 
 if TYPE_CHECKING:
     from pipeline.config.models import Cohort
@@ -14,16 +15,14 @@ SETTINGS = click.option(
 CODE = click.option(
     "--code", help="Digest of the code behind this stage, as the workflow passes it.  [default: computed]"
 )
-THREADS = click.option("--threads", default=1, show_default=True, help="Worker processes.")
+THREADS = click.option("--threads", default=1, show_default=True, type=WORKERS, help="Worker processes.")
 TRANSLATIONS = click.option("--translations", required=True, type=click.Path(), help="The games' translations.")
 
 
 def _cohorts_of(settings: str) -> dict[str, "Cohort"]:
-    from pipeline.config.models import Cohort
-    from pipeline.config.scopes import section
+    from pipeline.config.scopes import parsed_settings, study_key
 
-    names = json.loads(settings).get("cohorts", {})
-    return {name: section(settings, f"cohorts.{name}", Cohort) for name in names}
+    return study_key("cohorts", parsed_settings(settings).get("cohorts", {}), "--settings")
 
 
 @click.group()
@@ -69,23 +68,26 @@ def settle(candidates: str, trajectories: str, settings: str, out: str) -> None:
     """
     from pathlib import Path
 
+    from pipeline.config.flags import flag_or_key, listed
     from pipeline.config.models import Alteration
     from pipeline.config.scopes import section
     from pipeline.records.tables import read_rows, write_rows
     from pipeline.trajectories.cohorts import settle as settle_cohorts
+    from pipeline.trajectories.runs import played_all
 
     sizes = {name: cohort.size for name, cohort in _cohorts_of(settings).items()}
     columns = ["task", "success", "actions", "excluded"]
-    factual = {
-        (name, row["task"]): row
-        for name in sizes
-        for row in read_rows(Path(trajectories, f"cohort={name}", "factual.parquet"), columns=columns)
-    }
+    drawn, factual = read_rows(candidates, "candidates"), {}
+    for name in sizes:
+        path = Path(trajectories, f"cohort={name}", "factual.parquet")
+        rows = {row["task"]: row for row in read_rows(path, "trajectories", columns)}
+        played_all((row["task"] for row in drawn if row["cohort"] == name), rows, str(path))
+        factual |= {(name, task): row for task, row in rows.items()}
     rows = settle_cohorts(
-        read_rows(candidates, "candidates"),
+        [row for row in drawn if row["cohort"] in sizes],
         factual,
         sizes,
-        json.loads(settings)["protocol"]["conditions"],
+        listed(flag_or_key(None, settings, "protocol.conditions", "--settings"), "protocol.conditions"),
         section(settings, "protocol.alteration", Alteration),
     )
     write_rows(out, rows, "cohorts")
@@ -113,9 +115,9 @@ def factual(
                --settings "$(cir config settings config/demo.yaml factual)" --out factual.parquet
     """
     from pipeline.records.tables import read_rows
-    from pipeline.trajectories.runs import factual_units, translations_of
+    from pipeline.trajectories.runs import factual_units, of_cohort, translations_of
 
-    tasks = [row["task"] for row in read_rows(candidates, "candidates") if row["cohort"] == cohort]
+    tasks = [row["task"] for row in of_cohort(read_rows(candidates, "candidates"), cohort, candidates)]
     units = factual_units(tasks, translations_of(tasks, read_rows(translations, "translations"), translations))
     _play(units, settings, code, threads, out, f"factual {cohort}", inputs=[candidates, translations])
 
@@ -148,14 +150,18 @@ def trunk(
                --translations translations.parquet --settings "$(cir config settings config/demo.yaml trunk)" \\
                --out trunk.parquet
     """
+    from pipeline.harness.conditions import condition as known_condition
     from pipeline.harness.play import agent_of, parse_settings
     from pipeline.records.tables import read_rows
-    from pipeline.trajectories.runs import same_agent, translations_of, trunk_units
+    from pipeline.trajectories.runs import of_cohort, played_all, same_agent, translations_of, trunk_units
 
-    members = [row for row in read_rows(cohorts, "cohorts") if row["cohort"] == cohort and row["feasible"]]
+    members = [row for row in of_cohort(read_rows(cohorts, "cohorts"), cohort, cohorts) if row["feasible"]]
     games = translations_of([row["task"] for row in members], read_rows(translations, "translations"), translations)
     episodes = {row["task"]: row for row in read_rows(factual, "trajectories")}
-    same_agent(episodes.values(), agent_of(parse_settings(settings)), factual)
+    parsed = parse_settings(settings)
+    known_condition(condition, parsed.alteration)
+    played_all((row["task"] for row in members), episodes, factual)
+    same_agent(episodes.values(), agent_of(parsed), factual)
     units = trunk_units(members, episodes, condition, games)
     what = f"trunk {cohort} {condition}"
     _play(units, settings, code, threads, out, what, inputs=[cohorts, factual, translations])
@@ -169,9 +175,10 @@ def _play(units: list, settings: str, code: str | None, threads: int, out: str, 
     from pipeline.trajectories.runs import lost_episode
 
     parsed = parse_settings(settings)
+    # Built here first, so that a wrong parameter is said once, and not by each worker that it kills.
+    agent = agent_of(parsed)
     code = code or code_digest(f"{__name__}:_play")
     with Journal(out, job_key(what, settings, inputs, code)) as journal:
         rows = play_all(units, parsed, threads, journal, what)
-        agent = agent_of(parsed)
         episodes = [rows.get(unit.task) or lost_episode(unit.task, unit.condition, unit.k, agent) for unit in units]
         write_rows(out, episodes, "trajectories")

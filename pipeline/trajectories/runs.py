@@ -1,6 +1,6 @@
 """Units of factual runs and trunks, and their rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.errors import BadInput
@@ -16,6 +16,23 @@ def translations_of(tasks: Sequence[str], rows: Sequence[Mapping[str, Any]], sou
             f"{source}: has no translation of {', '.join(missing[:5])}; run `cir games translate` on these games"
         )
     return {task: known[task] for task in tasks}
+
+
+def of_cohort(rows: Sequence[Mapping[str, Any]], cohort: str, source: str) -> list[Mapping[str, Any]]:
+    """The rows of a cohort. Raises BadInput naming the cohorts that `source` has where there is none of that name."""
+    if not (mine := [row for row in rows if row["cohort"] == cohort]):
+        have = ", ".join(sorted({row["cohort"] for row in rows})) or "no row at all"
+        raise BadInput(f"{source}: holds no task of cohort {cohort!r}; it has {have}")
+    return mine
+
+
+def played_all(tasks: Iterable[str], episodes: Mapping[str, Any], source: str) -> None:
+    """Check that `source` holds an episode of each task. Raises BadInput naming the first that it lacks."""
+    if missing := sorted(set(tasks) - set(episodes)):
+        raise BadInput(
+            f"{source}: has no factual run of {len(missing)} task(s), the first: {missing[0]}; "
+            "it belongs to another cohort or draw: run `cir factual` on these candidates"
+        )
 
 
 def factual_units(tasks: Sequence[str], translations: Mapping[str, bytes]) -> list[Unit]:
