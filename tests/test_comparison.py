@@ -122,6 +122,16 @@ def test_the_command_prints_and_judges_nothing(paper):
     assert [row["kind"] for row in listed] == [row["kind"] for row in rows]
 
 
+def test_an_unusable_effects_table_is_refused(paper, tmp_path):
+    rows = effects(paper)
+    write_rows(tmp_path / "effects.parquet", [*rows, rows[0]], "effects")
+    with pytest.raises(BadInput, match="stands 2 times"):
+        compare(tmp_path / "effects.parquet")
+    write_table(tmp_path / "effects.parquet", pa.Table.from_pylist([row | {"effect_pp": "none"} for row in rows]))
+    with pytest.raises(BadInput, match="column effect_pp is string"):
+        compare(tmp_path / "effects.parquet")
+
+
 @pytest.mark.parametrize(
     "table",
     [

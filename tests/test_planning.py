@@ -231,6 +231,13 @@ def test_unusable_calls_have_a_clear_end(tmp_path, arguments, message):
     assert message in str(result.exception)
 
 
+def test_no_number_is_no_share():
+    for option in ("--power", "--alpha", "--epsilon", "--confidence"):
+        result = run("power", "--rescue", "0.2", "--harm", "0.1", option, "nan")
+        assert result.exit_code == 2
+        assert "finite" in result.stderr
+
+
 def test_a_gate_needs_one_unit_a_task_and_a_recovery(tmp_path):
     rows = pa.Table.from_pylist([{"task": "a", "operator": "refresh", "delay": d, "y0": 0, "ym": 1} for d in (0, 1)])
     write_table(tmp_path / "pairs.parquet", rows)

@@ -15,7 +15,8 @@ from pipeline.outcomes.effects import KEYS, Interval, contrast, effects
 from pipeline.outcomes.operators import operator_contrast
 from pipeline.records.files import read_json
 from pipeline.records.printing import Column, interval, percent_points, print_csv, print_json, print_table
-from pipeline.records.tables import read_table
+from pipeline.records.schemas import SCHEMAS
+from pipeline.records.tables import check_kinds, read_table
 from pipeline.statistics.bootstrap import exact_interval
 
 Row = Mapping[str, Any]
@@ -43,7 +44,12 @@ def compare(
     if {"y0", "ym"} <= set(columns):
         pairs, rows = path, effects(path, KEYS, Interval(exact=True))
     elif {*KEYS, *_FIGURES} <= set(columns):
-        pairs, rows = None, read_table(path, columns=[*KEYS, *_FIGURES]).to_pylist()
+        table = read_table(path, columns=[*KEYS, *_FIGURES])
+        check_kinds(path, table, SCHEMAS["effects"], filled=table.column_names)
+        pairs, rows = None, table.to_pylist()
+        counted = Counter(tuple(row[key] for key in KEYS) for row in rows)
+        if twice := next((key for key, count in counted.items() if count > 1), None):
+            raise BadInput(f"{path}: {' '.join(map(str, twice))} stands {counted[twice]} times; expected one row each")
     else:
         raise BadInput(f"{path}: is neither a pairs table (y0, ym) nor an effects table; it has {', '.join(columns)}")
     study = _Study(pairs, rows, cohorts)

@@ -2,9 +2,10 @@
 
 import click
 
+from pipeline.config.ranges import FiniteRange
 from pipeline.outcomes.command import FORMAT
 
-OPEN_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+OPEN_SHARE = FiniteRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command()
