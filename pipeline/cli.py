@@ -43,8 +43,16 @@ COMMANDS: list[tuple[str, str, str, str]] = [
         "outcomes",
         "contrast",
         "pipeline.outcomes.command:contrast",
-        "Difference of effects between two conditions, paired.",
+        "Difference between two conditions or operators, paired.",
     ),
+    (
+        "outcomes",
+        "compare",
+        "pipeline.outcomes.comparison_command:compare",
+        "A study's figures beside published ones, row by row.",
+    ),
+    ("outcomes", "power", "pipeline.outcomes.planning_command:power", "Tasks that a study needs, by exact tests."),
+    ("outcomes", "gate", "pipeline.outcomes.planning_command:gate", "The failure rate from which a recovery gains."),
     (
         "router",
         "features",

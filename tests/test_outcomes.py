@@ -290,6 +290,55 @@ def test_populations_clusters_and_null_alterations(tmp_path):
     assert folders["ci_high_pp"] - folders["ci_low_pp"] > rows["complete"]["ci_high_pp"] - rows["complete"]["ci_low_pp"]
 
 
+def test_sensitivities_stand_beside_each_row_and_equal_their_own_calls(tmp_path):
+    write_table(tmp_path / "pairs.parquet", counts_table([("a", 21, "stale-2", 0, "refresh", 5, 1)]))
+    row = effects(tmp_path / "pairs.parquet")[0]
+    folders = effects(tmp_path / "pairs.parquet", interval=Interval(cluster="folder"))[0]
+    altered = effects(tmp_path / "pairs.parquet", without_null_alterations=True)[0]
+    assert (row["ci_folder_low_pp"], row["ci_folder_high_pp"]) == (folders["ci_low_pp"], folders["ci_high_pp"])
+    assert (folders["ci_folder_low_pp"], folders["ci_folder_high_pp"]) == (folders["ci_low_pp"], folders["ci_high_pp"])
+    for name in ("n", "rescue", "harm", "effect_pp", "ci_low_pp", "ci_high_pp"):
+        assert row[f"no_null_{name}"] == altered[name], name
+    assert row["no_null_n"] == row["n"] - row["null_alterations"] == 20
+    # Folders hold two tasks, the last one: their exact interval is what resampling converges to.
+    exact = effects(tmp_path / "pairs.parquet", interval=Interval(cluster="folder", exact=True))[0]
+    assert (exact["ci_low_pp"], exact["ci_high_pp"]) == pytest.approx(
+        (folders["ci_low_pp"], folders["ci_high_pp"]), abs=1.5
+    )
+    text = run("effects", tmp_path / "pairs.parquet", "--sensitivity")
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert f"[{row['ci_folder_low_pp']:.2f}, {row['ci_folder_high_pp']:.2f}]" in text
+
+
+def test_a_sensitivity_without_an_exact_interval_does_not_stop_its_row(tmp_path):
+    table = counts_table([("a", 2_500, "stale-2", 0, "refresh", 500, 100)])
+    folders = pa.array([f"f{place}" if place > 100 else "large" for place in range(2_500)])
+    write_table(tmp_path / "pairs.parquet", table.set_column(table.column_names.index("folder"), "folder", folders))
+    row = effects(tmp_path / "pairs.parquet", interval=Interval(resamples=500, exact=True))[0]
+    assert row["ci_folder_low_pp"] < row["effect_pp"] < row["ci_folder_high_pp"]
+    with pytest.raises(BadInput, match="--exact: the exact distribution has"):
+        effects(tmp_path / "pairs.parquet", interval=Interval(cluster="folder", exact=True))
+
+
+def test_sensitivities_are_null_where_a_table_cannot_tell(tmp_path):
+    table = counts_table([("a", 6, "stale-2", 0, "refresh", 2, 1)]).drop_columns(["folder", "null_alteration"])
+    write_table(tmp_path / "pairs.parquet", table)
+    row = effects(tmp_path / "pairs.parquet")[0]
+    assert row["n"] == 6
+    sensitivities = [name for name in row if name.startswith(("ci_folder", "no_null", "null_"))]
+    assert len(sensitivities) == 9
+    assert all(row[name] is None for name in sensitivities)
+    run("effects", tmp_path / "pairs.parquet", "--out", tmp_path / "effects.parquet")
+    run("effects", tmp_path / "pairs.parquet", "--sensitivity")
+    only_null = counts_table([("a", 6, "stale-2", 0, "refresh", 2, 1)])
+    only_null = only_null.set_column(
+        only_null.column_names.index("null_alteration"), "null_alteration", pa.array([True] * 6)
+    )
+    write_table(tmp_path / "pairs.parquet", only_null)
+    row = effects(tmp_path / "pairs.parquet")[0]
+    assert (row["no_null_n"], row["no_null_effect_pp"], row["no_null_ci_low_pp"]) == (0, None, None)
+
+
 def test_a_contrast_is_paired_inside_tasks(tmp_path):
     groups = [("a", 30, "stale-2", 1, "refresh", 6, 0), ("a", 28, "clean", 1, "refresh", 0, 4)]
     write_table(tmp_path / "pairs.parquet", counts_table(groups))
@@ -364,5 +413,3 @@ def test_empty_tables_and_absent_conditions_have_a_clear_end(tmp_path):
     write_table(tmp_path / "pairs.parquet", table)
     with pytest.raises(BadInput, match=r"no task has both stale-2 and clean.*conditions clean"):
         contrast(tmp_path / "pairs.parquet", "stale-2", "clean")
-    with pytest.raises(BadInput, match="equal size"):
-        effects(tmp_path / "pairs.parquet", interval=Interval(cluster="folder", exact=True))

@@ -12,6 +12,8 @@ from pipeline.statistics.bootstrap import (
     cluster_totals,
     exact_distribution,
     exact_interval,
+    exact_ratio_distribution,
+    exact_ratio_interval,
     percentile_interval,
     resampled_means,
 )
@@ -84,6 +86,40 @@ def test_exact_distribution_is_the_enumerated_one(sums):
     for draw in product(sums, repeat=len(sums)):
         counted[sum(draw) - totals[0]] += 1
     assert probabilities == pytest.approx(counted / len(sums) ** len(sums), abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 4)), min_size=1, max_size=5))
+@settings(max_examples=40, deadline=None)
+def test_exact_distribution_of_unequal_clusters_is_the_enumerated_one(clusters):
+    sums, sizes = zip(*clusters, strict=True)
+    means, probabilities = exact_ratio_distribution(sums, sizes)
+    counted = {}
+    for draw in product(clusters, repeat=len(clusters)):
+        mean = sum(one for one, _ in draw) / sum(size for _, size in draw)
+        counted[mean] = counted.get(mean, 0) + 1
+    assert dict(zip(means.tolist(), probabilities.tolist(), strict=True)) == pytest.approx(
+        {mean: count / len(clusters) ** len(clusters) for mean, count in counted.items()}, abs=1e-12
+    )
+
+
+def test_resampling_unequal_clusters_converges_to_their_exact_interval():
+    rng = np.random.default_rng(7)
+    sizes = rng.integers(1, 6, size=60)
+    sums = rng.integers(-sizes, sizes + 1)
+    exact = exact_ratio_interval(sums, sizes)
+    assert percentile_interval(sums, sizes, 200_000) == pytest.approx(exact, abs=0.005)
+    # Sizes in steps of four are the same question.
+    assert exact_ratio_interval(sums * 4, sizes * 4) == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(("sums", "size", "expected"), PUBLISHED)
+def test_both_exact_intervals_agree_for_equal_clusters(sums, size, expected):
+    assert exact_ratio_interval(sums, np.full(len(sums), size)) == pytest.approx(exact_interval(sums, size), abs=1e-15)
+
+
+def test_an_exact_distribution_beyond_memory_is_refused():
+    with pytest.raises(ValueError, match="cells"):
+        exact_ratio_distribution(np.arange(3_000), np.arange(3_000) + 1)
 
 
 @given(TASK_SUMS)

@@ -96,6 +96,11 @@ def pairs(
 @click.option(
     "--without-null-alterations", is_flag=True, help="Leave out units whose altered text equals the true text."
 )
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Print, as a table, the intervals over folders and the rows without null alterations instead.",
+)
 @FORMAT
 @click.option("--out", type=click.Path(), help="Effects table to write.")
 def effects(
@@ -106,6 +111,7 @@ def effects(
     cluster: str,
     exact: bool,
     without_null_alterations: bool,
+    sensitivity: bool,
     form: str,
     out: str | None,
 ) -> None:
@@ -113,6 +119,7 @@ def effects(
 
     Effects and intervals are percentage points of n, the paired units of a row; a task's units move together in the
     bootstrap. Without population in --by all tasks count; without operator the A/A arm (none) is left out.
+    JSON, CSV and --out always hold the sensitivities too (ci_folder_*, no_null_*).
 
     \b
     Example: cir effects results/demo/outcomes/pairs.parquet --format json
@@ -121,7 +128,7 @@ def effects(
     from pipeline.errors import BadInput
     from pipeline.outcomes.effects import KEYS, Interval, effects_schema
     from pipeline.outcomes.effects import effects as effects_of
-    from pipeline.outcomes.tables import print_effects
+    from pipeline.outcomes.tables import print_effects, print_sensitivities
     from pipeline.records.tables import write_rows
 
     keys = listed(by, "--by")
@@ -130,15 +137,21 @@ def effects(
     rows = effects_of(pairs, keys, Interval(resamples, seed, cluster, exact), without_null_alterations)
     if out:
         write_rows(out, rows, effects_schema(keys))
-    print_effects(rows, keys, form)
+    if sensitivity and form == "table":
+        print_sensitivities(rows, keys)
+    else:
+        print_effects(rows, keys, form)
 
 
 @click.command()
 @TABLE
-@click.option("--condition", required=True, help="Condition whose effect is compared.")
-@click.option("--versus", required=True, help="Condition it is compared with.")
+@click.option(
+    "--condition", help="Condition whose effect is compared; with --versus-operator: only this one.  [default: each]"
+)
+@click.option("--versus", help="Condition it is compared with.")
 @click.option("--delay", type=ranges.DELAY, help="Only this delay.  [default: each]")
 @click.option("--operator", help="Only this operator.  [default: each]")
+@click.option("--versus-operator", help="Operator that --operator is compared with, instead of two conditions.")
 @RESAMPLES
 @SEED
 @CLUSTER
@@ -146,24 +159,40 @@ def effects(
 @FORMAT
 def contrast(
     pairs: str,
-    condition: str,
-    versus: str,
+    condition: str | None,
+    versus: str | None,
     delay: int | None,
     operator: str | None,
+    versus_operator: str | None,
     resamples: int,
     seed: int,
     cluster: str,
     exact: bool,
     form: str,
 ) -> None:
-    """Difference of effects between two conditions, paired inside the tasks that have both.
+    """Difference of effects between two conditions, or two operators, paired inside the tasks that have both.
+
+    Between operators it also counts the tasks rescued by both, by one only and by neither, and harmed likewise.
 
     \b
     Example: cir contrast results/demo/outcomes/pairs.parquet --condition stale-2 --versus clean --operator refresh
+             cir contrast results/demo/outcomes/pairs.parquet --operator refresh --versus-operator replan-only \\
+               --condition stale-2 --delay 4
     """
+    from pipeline.errors import BadInput
     from pipeline.outcomes.effects import Interval
     from pipeline.outcomes.effects import contrast as contrast_of
-    from pipeline.outcomes.tables import print_contrast
+    from pipeline.outcomes.operators import operator_contrast
+    from pipeline.outcomes.tables import print_contrast, print_operator_contrast
 
-    rows = contrast_of(pairs, condition, versus, delay, operator, Interval(resamples, seed, cluster, exact))
-    print_contrast(rows, form)
+    made = Interval(resamples, seed, cluster, exact)
+    if (versus is None) == (versus_operator is None):
+        raise BadInput("give either --versus (a second condition) or --versus-operator (a second operator)")
+    if versus_operator is not None:
+        if operator is None:
+            raise BadInput("--versus-operator: needs --operator, the operator that is compared with it")
+        print_operator_contrast(operator_contrast(pairs, operator, versus_operator, condition, delay, made), form)
+    elif versus is not None:
+        if condition is None:
+            raise BadInput("--versus: needs --condition, the condition that is compared with it")
+        print_contrast(contrast_of(pairs, condition, versus, delay, operator, made), form)

@@ -1,5 +1,5 @@
 -- Rows of a pairs table, each once per population it belongs to. Views: pairs (absent optional columns are null) and
--- effect_settings(by_cohort, by_population, by_condition, by_delay, by_operator, by_folder, without_null_alterations).
+-- effect_settings(by_cohort, by_population, by_condition, by_delay, by_operator, without_null_alterations).
 CREATE TEMP TABLE effect_rows AS
 WITH outcome AS (
     SELECT
@@ -23,7 +23,7 @@ SELECT
     CASE WHEN by_operator THEN operator END AS operator,
     operator IS NOT DISTINCT FROM 'none' AS is_aa,
     task,
-    CASE WHEN by_folder THEN folder ELSE task END AS cluster,
+    folder,
     CAST(y0 = 0 AND ym = 1 AS INTEGER) AS rescue,
     CAST(y0 = 1 AND ym = 0 AS INTEGER) AS harm,
     CAST(y0 = 1 AND ym = 1 AS INTEGER) AS kept_success,

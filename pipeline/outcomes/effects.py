@@ -4,7 +4,7 @@ DuckDB counts (the SQL files beside this module), `pipeline.statistics` gives in
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from pipeline.errors import BadInput
 from pipeline.outcomes.pairing import SHOWN_PROBLEMS, sql
 from pipeline.records.schemas import SCHEMAS
 from pipeline.records.tables import check_kinds, read_table
-from pipeline.statistics.bootstrap import exact_interval, percentile_interval
+from pipeline.statistics.bootstrap import exact_interval, exact_ratio_interval, percentile_interval
 from pipeline.statistics.paired import holm, mcnemar_exact, sign_flip_exact
 
 if TYPE_CHECKING:
@@ -43,11 +43,18 @@ class Interval:
         elif len(set(sizes.tolist())) == 1:
             low, high = exact_interval(sums, int(sizes[0]))
         else:
-            raise BadInput(
-                "--exact: needs clusters of equal size, found "
-                f"{int(sizes.min())} to {int(sizes.max())} rows in one; leave --exact out to resample"
-            )
+            try:
+                low, high = exact_ratio_interval(sums, sizes)
+            except ValueError as error:
+                raise BadInput(f"--exact: {error}; leave --exact out to resample") from error
         return 100 * low, 100 * high
+
+    def nearest(self, sums: np.ndarray, sizes: np.ndarray) -> tuple[float, float]:
+        """The same, resampled where no exact one can be made: a sensitivity must not stop the row it stands beside."""
+        try:
+            return self.of(sums, sizes)
+        except BadInput:
+            return replace(self, exact=False).of(sums, sizes)
 
 
 def effects(
@@ -58,15 +65,17 @@ def effects(
     `n` counts paired units, the denominator of the four counts and of the effect; `tasks` the tasks they come from,
     which move together in the bootstrap. Without `population` in `by` all tasks count (complete); without `operator`
     the recoveries are pooled and the A/A arm is left out. `holm_p` adjusts over conditions x delays within the rest of
-    the keys: the McNemar p, or the sign-flip p where a task has several units. Raises BadInput for a missing column or an unusable row.
+    the keys: the McNemar p, or the sign-flip p where a task has several units. `ci_folder_*` and `no_null_*` are the
+    sensitivities: the interval over task folders, and the row without null alterations; null where the table can't tell.
+    Raises BadInput for a missing column or an unusable row.
     """
     interval = interval or Interval()
     needed = {"task", "y0", "ym", *(key if key != "population" else "factual_success" for key in by)}
     needed |= {"folder"} if interval.cluster == "folder" else set()
     needed |= {"null_alteration"} if without_null_alterations else set()
     settings: dict[str, bool] = {f"by_{key}": key in by for key in KEYS}
-    settings |= {"by_folder": interval.cluster == "folder", "without_null_alterations": without_null_alterations}
-    with _opened(path, needed) as connection:
+    settings |= {"without_null_alterations": without_null_alterations}
+    with opened_pairs(path, needed) as connection:
         connection.register("effect_settings", pa.table({name: [value] for name, value in settings.items()}))
         connection.execute(sql("effect_rows"))
         counts = connection.sql(sql("effects")).to_arrow_table().to_pylist()
@@ -74,10 +83,10 @@ def effects(
     rest = [key for key in KEYS if key != "operator"]
     flip_rates = {tuple(row[key] for key in rest): row["aa_flip_rate"] for row in flips}
     rows = [
-        _effect(clusters, interval) | {"aa_flip_rate": flip_rates.get(tuple(clusters[0][key] for key in rest))}
-        for clusters in _groups(counts, KEYS)
+        _effect(units, interval) | {"aa_flip_rate": flip_rates.get(tuple(units[0][key] for key in rest))}
+        for units in groups(counts, KEYS)
     ]
-    for family in _groups(rows, [key for key in KEYS if key not in ("condition", "delay")]):
+    for family in groups(rows, [key for key in KEYS if key not in ("condition", "delay")]):
         # McNemar's test takes units as independent; where a task has several, the sign-flip of its sum stands in.
         p_values = [row["mcnemar_p"] if row["n"] == row["tasks"] else row["sign_flip_p"] for row in family]
         for row, adjusted in zip(family, holm(p_values), strict=True):
@@ -109,7 +118,7 @@ def contrast(
         raise BadInput(f"--condition and --versus are both {condition}; a contrast needs two conditions")
     needed = {"task", "y0", "ym", "condition", *(["folder"] if interval.cluster == "folder" else [])}
     needed |= {name for name, value in (("delay", delay), ("operator", operator)) if value is not None}
-    with _opened(path, needed) as connection:
+    with opened_pairs(path, needed) as connection:
         columns = connection.sql("SELECT factual_success IS NOT NULL AS known FROM pairs LIMIT 1").fetchall()
         settings = {
             "condition": pa.array([condition], pa.string()),
@@ -131,7 +140,7 @@ def contrast(
             + f"; it holds conditions {', '.join(have[0])}, delays {', '.join(have[1])}, operators {', '.join(have[2])}"
         )
     keys = ("cohort", "population", "operator", "delay")
-    return [_contrast(rows, keys, condition, versus, interval) for rows in _groups(tasks, keys)]
+    return [_contrast(rows, keys, condition, versus, interval) for rows in groups(tasks, keys)]
 
 
 def _contrast(
@@ -139,7 +148,7 @@ def _contrast(
 ) -> dict[str, Any]:
     clusters = [
         (sum(row["effect_condition"] - row["effect_versus"] for row in group), len(group))
-        for group in _groups(rows, ("cluster",))
+        for group in groups(rows, ("cluster",))
     ]
     sums, sizes = (np.array(part, dtype=np.int64) for part in zip(*clusters, strict=True))
     low, high = interval.of(sums, sizes)
@@ -159,26 +168,61 @@ def _contrast(
     }
 
 
-def _effect(clusters: Sequence[Mapping[str, Any]], interval: Interval) -> dict[str, Any]:
-    total = {name: sum(row[name] for row in clusters) for name in ("n", "tasks", *CELLS)}
-    nulls = [row["null_alterations"] for row in clusters]
-    sums = np.array([row["rescue"] - row["harm"] for row in clusters], dtype=np.int64)
-    low, high = interval.of(sums, np.array([row["n"] for row in clusters], dtype=np.int64))
+def _effect(units: Sequence[Mapping[str, Any]], interval: Interval) -> dict[str, Any]:
+    """One row of effects out of its tasks' counts (effects.sql)."""
+    total = {name: sum(row[name] for row in units) for name in ("n", *CELLS)}
+    sums, sizes = _clusters(units, interval.cluster)
+    low, high = interval.of(sums, sizes)
+    folder_low, folder_high = None, None
+    if all(row["folder"] is not None for row in units):
+        folder_low, folder_high = (
+            (low, high) if interval.cluster == "folder" else interval.nearest(*_clusters(units, "folder"))
+        )
     return (
-        {key: clusters[0][key] for key in KEYS}
+        {key: units[0][key] for key in KEYS}
         | total
         | {
-            "null_alterations": None if None in nulls else sum(nulls),
+            "tasks": len({row["task"] for row in units}),
             "effect_pp": 100 * (total["rescue"] - total["harm"]) / total["n"],
             "ci_low_pp": low,
             "ci_high_pp": high,
+            "ci_folder_low_pp": folder_low,
+            "ci_folder_high_pp": folder_high,
             "mcnemar_p": mcnemar_exact(total["rescue"], total["harm"]),
             "sign_flip_p": sign_flip_exact(sums),
         }
+        | _without_nulls(units, interval)
     )
 
 
-def _groups(rows: Sequence[Any], keys: Sequence[str]) -> Iterator[list[Any]]:
+def _without_nulls(units: Sequence[Mapping[str, Any]], interval: Interval) -> dict[str, Any]:
+    """The columns `null_alterations` and `no_null_*`; all null where a unit's alteration is not known."""
+    columns = ("n", "rescue", "harm", "effect_pp", "ci_low_pp", "ci_high_pp")
+    made: dict[str, Any] = {"null_alterations": None} | {f"no_null_{name}": None for name in columns}
+    if not all(row["alterations_known"] for row in units):
+        return made
+    made["null_alterations"] = sum(row["null_alterations"] for row in units)
+    n, rescue, harm = (sum(row[f"no_null_{name}"] for row in units) for name in ("n", "rescue", "harm"))
+    made |= {"no_null_n": n, "no_null_rescue": rescue, "no_null_harm": harm}
+    if n:
+        kept = [row for row in units if row["no_null_n"]]
+        low, high = interval.nearest(*_clusters(kept, interval.cluster, "no_null_"))
+        made |= {"no_null_effect_pp": 100 * (rescue - harm) / n, "no_null_ci_low_pp": low, "no_null_ci_high_pp": high}
+    return made
+
+
+def _clusters(units: Sequence[Mapping[str, Any]], cluster: str, prefix: str = "") -> tuple[np.ndarray, np.ndarray]:
+    """Sum of effects and number of units of each cluster (`task` or `folder`), in the clusters' sorted order."""
+    totals: dict[str, list[int]] = {}
+    for row in units:
+        total = totals.setdefault(row[cluster], [0, 0])
+        total[0] += row[f"{prefix}rescue"] - row[f"{prefix}harm"]
+        total[1] += row[f"{prefix}n"]
+    pairs = np.array([totals[name] for name in sorted(totals)], dtype=np.int64)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def groups(rows: Sequence[Any], keys: Sequence[str]) -> Iterator[list[Any]]:
     """Groups in order of first appearance; rows of a group need not be neighbours."""
     places: dict[tuple[Any, ...], int] = {}
     for row in rows:
@@ -188,7 +232,7 @@ def _groups(rows: Sequence[Any], keys: Sequence[str]) -> Iterator[list[Any]]:
         yield list(group)
 
 
-def _opened(path: str | Path, needed: set[str]) -> "duckdb.DuckDBPyConnection":
+def opened_pairs(path: str | Path, needed: set[str]) -> "duckdb.DuckDBPyConnection":
     """A connection whose view `pairs` is the checked table, with nulls for optional columns that it lacks."""
     table = read_table(path, required=sorted(needed))
     table = table.select([name for name in table.column_names if name in {*needed, *_OPTIONAL}])

@@ -181,6 +181,14 @@ SCHEMAS: dict[str, pa.Schema] = {
             _field("effect_pp", REAL, "rescue rate - harm rate, percentage points"),
             _field("ci_low_pp", REAL, "95% interval, bootstrap over tasks, percentage points"),
             _field("ci_high_pp", REAL, "95% interval, bootstrap over tasks, percentage points"),
+            _field("ci_folder_low_pp", REAL, "the same, bootstrap over task folders; null without folders", True),
+            _field("ci_folder_high_pp", REAL, "the same, bootstrap over task folders; null without folders", True),
+            _field("no_null_n", WHOLE, "n without null alterations; null where they are not known", True),
+            _field("no_null_rescue", WHOLE, "rescues without null alterations", True),
+            _field("no_null_harm", WHOLE, "harms without null alterations", True),
+            _field("no_null_effect_pp", REAL, "effect without null alterations, null where nothing is left", True),
+            _field("no_null_ci_low_pp", REAL, "its 95% interval, percentage points", True),
+            _field("no_null_ci_high_pp", REAL, "its 95% interval, percentage points", True),
             _field("mcnemar_p", REAL, "exact two-sided McNemar p"),
             _field(
                 "holm_p", REAL, "the same (sign-flip where a task has several units), Holm over conditions x delays"

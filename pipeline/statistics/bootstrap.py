@@ -16,6 +16,8 @@ import numpy as np
 LEVEL = 0.95
 # Cells of one block of multinomial counts: 4 million int64 are 32 MB.
 _BLOCK_CELLS = 4_000_000
+# Cells of the exact distribution of (sum, size): 8 million complex numbers are 128 MB.
+_EXACT_CELLS = 8_000_000
 
 
 def cluster_totals(clusters: Sequence[str], values: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -88,10 +90,49 @@ def exact_interval(sums: Sequence[int], size: int = 1, level: float = LEVEL) -> 
     The q-quantile is the smallest total whose cumulative probability reaches q.
     """
     totals, probabilities = exact_distribution(sums)
+    low, high = _ends(totals, probabilities, level)
+    scale = len(sums) * size
+    return low / scale, high / scale
+
+
+def exact_ratio_distribution(sums: Sequence[int], sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Exact bootstrap distribution of the mean, for clusters of any sizes.
+
+    A resample's (sum, size) is the sum of n independent draws of the clusters' pairs, so its distribution is the n-fold
+    convolution of their frequencies over a plane, made as the n-th power of their Fourier transform (rounding about
+    1e-15 a cell). Returns the attainable means (float64, ascending, distinct) and their probabilities. Raises
+    ValueError without clusters, with an empty one, and where the plane would exceed memory for desktops.
+    """
+    values, weights = np.asarray(sums, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
+    if len(values) == 0 or weights.min() < 1:
+        raise ValueError("the bootstrap needs at least one cluster, and at least one value in each")
+    count, lowest, smallest = len(values), int(values.min()), int(weights.min())
+    # Sizes that are all multiples of 48, say, leave 47 of 48 columns of the plane empty.
+    step, stride = (max(1, int(np.gcd.reduce(part))) for part in (values - lowest, weights - smallest))
+    across, along = (values - lowest) // step, (weights - smallest) // stride
+    shape = (count * int(across.max()) + 1, count * int(along.max()) + 1)
+    if shape[0] * shape[1] > _EXACT_CELLS:
+        raise ValueError(f"the exact distribution has {shape[0] * shape[1]:,} cells, at most {_EXACT_CELLS:,} are made")
+    plane = np.zeros(shape)
+    np.add.at(plane, (across, along), 1 / count)
+    probabilities = np.fft.irfft2(np.fft.rfft2(plane) ** count, s=shape)
+    # Rounding leaves cells of about 1e-17 where nothing can fall; they must not become ends of an interval.
+    reached, over = np.nonzero(probabilities > 1e-15)
+    means = (step * reached + lowest * count) / (stride * over + smallest * count)
+    distinct, place = np.unique(means, return_inverse=True)
+    return distinct, np.bincount(place, weights=probabilities[reached, over])
+
+
+def exact_ratio_interval(sums: Sequence[int], sizes: Sequence[int], level: float = LEVEL) -> tuple[float, float]:
+    """Percentile interval that Monte Carlo resampling converges to, for clusters of any sizes. Raises ValueError."""
+    return _ends(*exact_ratio_distribution(sums, sizes), level)
+
+
+def _ends(values: np.ndarray, probabilities: np.ndarray, level: float) -> tuple[float, float]:
+    """Smallest and largest value with more than (1 - level) / 2 of the distribution at or beyond them."""
     cumulative = np.cumsum(probabilities)
     # The tail is summed from above for the upper end, so that rounding is as small there as at the lower end.
     upper_tail = np.cumsum(probabilities[::-1])[::-1]
-    low = totals[np.searchsorted(cumulative, (1 - level) / 2, side="left")]
-    high = totals[np.flatnonzero(upper_tail > (1 - level) / 2)[-1]]
-    scale = len(sums) * size
-    return float(low) / scale, float(high) / scale
+    low = values[np.searchsorted(cumulative, (1 - level) / 2, side="left")]
+    high = values[np.flatnonzero(upper_tail > (1 - level) / 2)[-1]]
+    return float(low), float(high)
