@@ -255,6 +255,37 @@ def test_a_changed_feature_is_a_difference_in_decision_or_signals(world, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("column", "reason"), [("state_hash", "state-mismatch"), ("transcript_hash", "transcript-mismatch")]
+)
+def test_a_prefix_that_does_not_come_back_is_not_played(world, tmp_path, column, reason):
+    """A trunk whose hash at action k is another one: its episode is excluded by name, the others agree."""
+    folder = tmp_path / "cohort=held" / "condition=stale-1"
+    folder.mkdir(parents=True)
+    trunks = read_rows(world / "cohort=held/condition=stale-1/trunk.parquet", "trajectories")
+    acts = [step for step in trunks[0]["steps"] if step["kind"] == "act"]
+    acts[trunks[0]["altered_at"] - 1][column] = "0" * 64
+    write_rows(folder / "trunk.parquet", trunks, "trajectories")
+    (folder.parent / "condition=clean").symlink_to(world / "cohort=held/condition=clean")
+    for name in ("translations", "decisions", "pairs"):
+        (tmp_path / f"{name}.parquet").symlink_to(world / f"{name}.parquet")
+    result = live(tmp_path, tmp_path, ROUTERS["at once"])
+    assert isinstance(result.exception, CheckFailed)
+    assert f"{trunks[0]['task']} stale-1 ({reason})" in str(result.exception)
+    rows = read_rows(tmp_path / "live.parquet", "live")
+    assert [(row["task"], row["excluded"]) for row in rows if row["difference"]] == [(trunks[0]["task"], reason)]
+
+
+@pytest.mark.slow
+def test_episodes_without_a_look_up_are_counted_and_not_played(world, tmp_path):
+    pairs = read_table(world / "pairs.parquet")
+    write_table(tmp_path / "pairs.parquet", pairs.slice(1))
+    result = live(world, tmp_path, ROUTERS["never"], "--format", "json", pairs=tmp_path / "pairs.parquet")
+    assert json.loads(result.stdout)["episodes"] == 8 * len(CONDITIONS) - 1
+    assert f"1 of {8 * len(CONDITIONS)} episodes have no look-up" in result.stderr
+
+
+@pytest.mark.slow
 def test_wrong_calls_have_a_clear_end(world, tmp_path):
     for result, message in (
         (live(world, tmp_path, ROUTERS["never"], conditions=("clean",)), "8 held-out episodes have no trunk"),

@@ -80,6 +80,13 @@ def live(
         played = play_live(units, parsed, model, threads, journal)
         table = compared(found.episodes, played, model, agent)
         write_rows(out, table, "live")
+    if found.left_out:
+        names = "; ".join(" ".join(key) for key in found.left_out[:SHOWN])
+        click.echo(
+            f"{len(found.left_out)} of {found.planned_episodes} episodes have no look-up and are not played, the first: "
+            f"{names}",
+            err=True,
+        )
     by_condition = _by_condition(table)
     if form == "json":
         print_json({"episodes": len(table), "agree": _agreeing(table), "by_condition": by_condition})
