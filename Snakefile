@@ -19,3 +19,5 @@ rule all:
     default_target: True
     input:
         f"{RESULTS}/report/index.html",
+        # An agent behind a server may answer one prefix in two ways; its live check is asked for by name.
+        rules.live.output.live if STUDY.agent.kind == "scripted" else [],

@@ -62,6 +62,8 @@ COMMANDS: list[tuple[str, str, str, str]] = [
     ("router", "fit", "pipeline.router.command:fit", "Fit the router on out-of-fold predictions."),
     ("router", "decide", "pipeline.router.command:decide", "Ask a fitted router about one prefix."),
     ("evaluation", "evaluate", "pipeline.evaluation.command:evaluate", "Compare policies on held-out tasks."),
+    ("evaluation", "live", "pipeline.evaluation.live_command:live", "Play held-out episodes with the router deciding."),
+    ("evaluation", "value", "pipeline.evaluation.value_command:value", "A policy's value from a log without pairs."),
     ("report", "report", "pipeline.report.command:report", "Write the study's page and figures."),
     ("config", "config", "pipeline.config.command:config", "Check a study's config; regenerate its schema and docs."),
 ]

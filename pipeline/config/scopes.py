@@ -42,6 +42,7 @@ SCOPES: dict[str, tuple[str, ...]] = {
         "router.operator",
     ),
     "evaluate": ("statistics.resamples", "statistics.seed"),
+    "live": ("agent", "harness", "protocol.alteration", "protocol.texts"),
     "report": (),
 }
 # Keys that no stage reads: they choose where results stand or which jobs there are.

@@ -9,6 +9,7 @@ expressions. Names and characters of the problem are limited, since the planner'
 import hashlib
 import json
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,14 +75,18 @@ def split_task(grammar: str) -> tuple[str, str]:
     return grammar[:start] + TASK_MARK + grammar[end:], grammar[start:end]
 
 
-def read_game(path: Path) -> bytes:
-    """The bytes of a game file, unchecked. Raises BadInput where it can't be read or is too large to be one."""
+def read_game(path: Path, limit: int = SIZE_LIMIT) -> bytes:
+    """The bytes of a game's file, unchecked. Raises BadInput where it can't be read, is no plain file, or is too large."""
     try:
-        if path.stat().st_size > SIZE_LIMIT:
-            raise BadInput(f"{path}: larger than {SIZE_LIMIT:,} bytes; expected an ALFWorld game (at most 0.2 MB)")
+        found = path.stat()
+        # Reading a pipe would wait for ever, and a device may never end.
+        if not stat.S_ISREG(found.st_mode):
+            raise BadInput(f"{path}: is no plain file; expected a game's {path.name}")
+        if found.st_size > limit:
+            raise BadInput(f"{path}: larger than {limit:,} bytes; expected ALFWorld's {path.name} (under 0.5 MB)")
         return path.read_bytes()
     except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); expected a game.tw-pddl file") from error
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); expected a game's {path.name}") from error
 
 
 def _checked(data: bytes) -> dict[str, Any]:

@@ -26,6 +26,7 @@ TASK_TYPES = (
     "pick_two_obj_and_place",
 )
 UNSUPPORTED = ("movable", "Sliced")  # in a path: ALFWorld's text engine has no such tasks
+TRAJECTORY_LIMIT = 20_000_000  # bytes; the largest official one has about 0.5 MB
 _PLACED = re.compile(r"\(receptacleType\s")
 _OBJECT = re.compile(r"\(objectType\s")
 
@@ -124,7 +125,7 @@ def index_trials(root: Path, trials: Iterable[Trial], skip_bad: bool = False) ->
 
 def game_row(root: Path, trial: Trial) -> dict[str, Any]:
     """A row of the games table. Raises Unusable for what ALFWorld would not play, BadInput for a damaged file."""
-    from pipeline.environment.safety import check_game
+    from pipeline.environment.safety import check_game, read_game
 
     if any(word in trial.task for word in UNSUPPORTED):
         raise Unusable("movable or sliced")
@@ -134,10 +135,7 @@ def game_row(root: Path, trial: Trial) -> dict[str, Any]:
     task_type = _task_type(trial.place / TRAJECTORY)
     if task_type not in TASK_TYPES:
         raise Unusable(f"task type {task_type}")
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); expected a game file") from error
+    content = read_game(path)
     game = check_game(content, str(path))
     if "solvable" not in game:
         raise Unusable("not known to be solvable")
@@ -172,14 +170,21 @@ def _trials(data: Path, split: str) -> Iterator[Trial]:
 def _folders(parent: Path) -> list[Path]:
     if not parent.is_dir():
         return []
-    return sorted(entry for entry in parent.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    try:
+        found = sorted(entry for entry in parent.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except OSError as error:
+        raise BadInput(f"{parent}: cannot be read ({error.strerror}); expected a folder of games") from error
+    for entry in found:
+        if not entry.name.isprintable():
+            raise BadInput(f"{str(entry)!r}: the name holds characters that are no text; rename or remove this folder")
+    return found
 
 
 def _task_type(path: Path) -> str:
+    from pipeline.environment.safety import read_game
+
     try:
-        trajectory = json.loads(path.read_bytes())
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); every game needs its {TRAJECTORY}") from error
+        trajectory = json.loads(read_game(path, TRAJECTORY_LIMIT))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: is no complete JSON ({error}); download or generate the game again") from error
     task_type = trajectory.get("task_type") if isinstance(trajectory, dict) else None

@@ -25,14 +25,13 @@ def chosen(games: Sequence[Mapping[str, Any]], tasks: Sequence[str] | None, root
 def translated(unit: Unit) -> dict[str, Any]:
     """A row of the translations table. Raises BadInput where the file is gone, has changed since it was indexed, or is bad."""
     from pipeline.environment import translate
+    from pipeline.environment.safety import read_game
 
     task, path, sha256 = unit
     try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise BadInput(
-            f"{path}: cannot be read ({error.strerror}); is --root the folder that was indexed? Index it again if games moved"
-        ) from error
+        content = read_game(Path(path))
+    except BadInput as error:
+        raise BadInput(f"{error}; is --root the folder that was indexed? Index it again if games moved") from None
     if bytes_sha256(content) != sha256:
         raise BadInput(f"{path}: has changed since it was indexed (sha256 differs); index the games again")
     return {"task": task, "sha256": sha256, "translation": translate(content, path).to_bytes()}

@@ -19,6 +19,7 @@ PLACES = {
     "exclusions": ("outcomes/exclusions.parquet", "unit, trunk or task without"),
     "effects": ("outcomes/effects.parquet", "(cohort, population, condition, delay, operator)"),
     "oof": ("router/oof.parquet", "live decision row of the fit cohort"),
+    "live": ("evaluation/live.parquet", "held-out episode, played with the router deciding"),
 }
 HEAD = """# Tables
 
@@ -43,7 +44,7 @@ def tables_text() -> str:
 
 
 def _type(field: pa.Field) -> str:
-    name = "list of steps" if pa.types.is_list(field.type) else str(field.type)
+    name = f"list of {field.name}" if pa.types.is_list(field.type) else str(field.type)
     return f"{name}, may be null" if field.nullable else name
 
 

@@ -71,6 +71,8 @@ EPISODE = [
     ),
 ]
 
+SIGNALS = ("p_err", "p_0", "p_1", "s_R", "s_H", "u")
+
 SCHEMAS: dict[str, pa.Schema] = {
     "games": pa.schema(
         [
@@ -236,6 +238,28 @@ KEYS: dict[str, tuple[str, ...]] = {
     "trajectories": ("task",),
     "effects": ("cohort", "population", "condition", "delay", "operator"),
 }
+
+MOMENT = pa.struct(
+    [
+        DELAY,
+        *[_field(name, REAL, SCHEMAS["oof"].field(name).metadata[b"meaning"].decode()) for name in SIGNALS],
+        _field("intervene", FLAG, "the router's answer"),
+    ]
+)
+SCHEMAS["live"] = pa.schema(
+    [
+        TASK,
+        FOLDER,
+        *[field for field in EPISODE if field.name not in ("task", "steps", "transcript_hash")],
+        _field("transcript_hash", TEXT, "running sha256 of all messages at the end of the episode"),
+        _field("intervened", FLAG, "the router intervened"),
+        _field("delay", WHOLE, "delay at which the router intervened, null where it did not", True),
+        _field("moments", pa.list_(pa.field("item", MOMENT, nullable=False)), "candidate moments asked, in order"),
+        _field("lookup_delay", WHOLE, "delay at which the look-up evaluation intervenes, null for never", True),
+        _field("lookup_success", FLAG, "outcome of the look-up evaluation"),
+        _field("difference", TEXT, "how the episode differs from its look-up, null where it does not", True),
+    ]
+)
 
 
 def decisions_schema(features: list[str]) -> pa.Schema:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -74,7 +75,12 @@ def _pool(workers: int, setup: Callable[..., None], arguments: tuple[Any, ...]) 
 
 
 def _begin(setup: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """First call in a worker. A job that is killed can't end its workers: each ends itself when its parent is gone."""
+    """First call in a worker: how it ends when its job does.
+
+    A job that is killed can't end its workers, so each ends itself when its parent is gone. Ctrl-C, which a terminal
+    sends to all of them, ends a worker silently: the job says it once.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     assert parent is not None
 

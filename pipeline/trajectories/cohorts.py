@@ -88,9 +88,13 @@ def settle(
         )
     for name, size in sizes.items():
         if taken[name] < size:
+            lost = next(
+                (f"{row['task']}: {row['excluded']}" for row in rows if row["cohort"] == name and row["excluded"]), ""
+            )
             raise BadInput(
                 f"cohorts.{name}.size: {size} tasks are wanted, but only {taken[name]} of "
                 f"{sum(row['cohort'] == name for row in rows)} candidates are feasible; raise cohorts.{name}.reserve or lower the size"
+                + (f" (the first that is not, {lost})" if lost else "")
             )
     return sorted(rows, key=lambda row: (row["cohort"], row["task"]))
 
