@@ -16,6 +16,7 @@ from pipeline.router.policy import Candidate, DecisionEpisode, Thresholds
 from pipeline.router.prefix import Prefix
 
 FORMAT = 1
+LARGEST = 1e100  # of a coefficient or threshold; sums of products stay far from overflow
 MODELS = ("p_err", "p_0", "p_1")
 COMPARATORS = ("sequential-anomaly", "rate-matched-anomaly")
 
@@ -85,20 +86,20 @@ class Router:
                 mean=_floats(value["scaling"]["mean"]),
                 scale=_floats(value["scaling"]["scale"]),
                 weights={
-                    name: (float(value["models"][name]["intercept"]), _floats(value["models"][name]["coefficients"]))
+                    name: (_number(value["models"][name]["intercept"]), _floats(value["models"][name]["coefficients"]))
                     for name in MODELS
                 },
                 thresholds=None
                 if value["never"]
-                else Thresholds(*(float(limits[name]) for name in ("alpha", "beta", "gamma"))),
+                else Thresholds(*(_number(limits[name]) for name in ("alpha", "beta", "gamma"))),
                 anomaly={
                     name: None
                     if value["comparators"][name]["alpha"] is None
-                    else float(value["comparators"][name]["alpha"])
+                    else _number(value["comparators"][name]["alpha"])
                     for name in COMPARATORS
                 },
-                lambda_=float(value["lambda"]),
-                epsilon=float(value["epsilon"]),
+                lambda_=_number(value["lambda"]),
+                epsilon=_number(value["epsilon"]),
                 delays=tuple(int(delay) for delay in value["delays"]),
                 operator=str(value["operator"]),
                 fit_tasks=frozenset(value["fit"]["tasks"]),
@@ -113,6 +114,8 @@ class Router:
         }
         if len(lengths) != 1:
             raise BadInput(f"{source}: features, scaling and coefficients differ in length; fit the router again")
+        if not router.delays or min(router.scale, default=1) <= 0:
+            raise BadInput(f"{source}: delays must not be empty and scales be above 0; fit the router again")
         return router
 
     def signals(self, values: Mapping[str, float]) -> Signals:
@@ -179,7 +182,15 @@ def episodes(
 
 
 def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
+    return tuple(_number(value) for value in values)
+
+
+def _number(value: Any) -> float:
+    # NaN compares false with everything, so a router that holds one would never intervene and never say why.
+    number = float(value)
+    if not abs(number) <= LARGEST:
+        raise ValueError(f"{value!r} is no usable number")
+    return number
 
 
 def _finite(value: Any) -> bool:
