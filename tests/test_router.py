@@ -447,7 +447,7 @@ def trunk_row(task, condition, k=2):
         for step in (STEPS if condition == "clean" else STEPS[:5])
     ]
     return {
-        "task": task, "condition": condition, "success": condition == "clean", "exit": "success", "turns": 7, "actions": 6,
+        "task": task, "condition": condition, "agent": "a", "success": condition == "clean", "exit": "success", "turns": 7, "actions": 6,
         "altered_at": k, "steps": steps, "transcript_hash": "t", "prompt_tokens": None, "completion_tokens": None,
         "excluded": None,
     }  # fmt: skip
@@ -577,7 +577,8 @@ def test_decide_is_fast_and_light(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "format 2"),
+        ({"format": 3}, "format 3, expected 1 or 2"),
+        ({"format": 2}, "lacks the key 'joint'"),
         ({"models": {}}, "lacks the key 'p_err'"),
         ({"scaling": {"mean": [0.0], "scale": [1.0]}}, "differ in length"),
         ({"lambda": "two"}, "no router"),
