@@ -106,7 +106,8 @@ def test_published_counts_give_the_published_evaluation(files):
     assert summary == json.loads((folder / "summary.json").read_text())
     by_name = {row["policy"]: row for row in summary["policies"]}
     assert list(by_name) == [
-        "never", "always-0", "always-1", "always-2", "always-4", "sequential-anomaly", "rate-matched-anomaly", "cir"
+        "never", "always-0", "always-1", "always-2", "always-4", "random", "sequential-anomaly", "rate-matched-anomaly",
+        "cir", "oracle",
     ]  # fmt: skip
     never, router = by_name["never"], by_name["cir"]
     assert (never["success"], never["episodes"], never["tasks"], never["gain_pp"]) == (211, 300, 75, 0)
@@ -136,6 +137,8 @@ def test_printed_tables_fit_a_terminal(files):
     assert "…" not in text
     assert "rate-matched-anomaly" in text
     assert "at most 3.92%" in text
+    assert "cir - sequential-anomaly" in text
+    assert "oracle - cir" in text
 
 
 def small(live=(True, True, True), acts=(0, 1, 1), outcomes=(0, 0, 1, 0), y0=0):

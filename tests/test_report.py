@@ -22,6 +22,7 @@ from pipeline.records.tables import read_rows, write_rows
 from pipeline.report.command import report
 from pipeline.report.inputs import Paths, read_inputs
 from pipeline.report.page import render, write_page
+from pipeline.report.tables import policy_table
 
 CONDITIONS, DELAYS = ["clean", "stale-2", "stale-1", "missing"], [0, 1, 2, 4]
 OPERATORS = ["none", "refresh", "content-ablated", "replan-only"]
@@ -532,6 +533,17 @@ def test_flips_of_the_a_a_arm_are_counted_on_the_first_screen(study):
     assert f"ended unlike their trunk in {percent(1, 9 * 16)} cases" in text
     flips = [cells for cells in Rows.of(text).tables["main, all feasible tasks"] if cells[-1] == percent(1, 6)]
     assert {cells[0] for cells in flips} == set(OPERATORS)
+
+
+def test_counts_of_a_policy_that_draws_are_shown_as_expectations(study):
+    summary = json.loads(Path(study["evaluation"]).read_text())
+    drawn = summary["policies"][-1] | {"policy": "random", "rescue": 1.26, "interventions": 2.04, "sign_flip_p": None}
+    write_json(study["evaluation"], summary | {"policies": [*summary["policies"], drawn]})
+    table = policy_table(inputs_of(study))
+    row = next(row for row in table.rows if row[0] == "random")
+    assert (row[4], row[-1]) == ("1.3", "–")
+    assert row[6].startswith("2.0/12 ")
+    assert "expectations" in table.note
 
 
 def test_a_router_that_never_intervenes_is_said_aloud(study):

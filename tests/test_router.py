@@ -598,7 +598,8 @@ def test_decide_is_fast_and_light(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "format 2"),
+        ({"format": 3}, "format 3, expected 1 or 2"),
+        ({"format": 2}, "lacks the key 'joint'"),
         ({"models": {}}, "lacks the key 'p_err'"),
         ({"scaling": {"mean": [0.0], "scale": [1.0]}}, "differ in length"),
         ({"lambda": "two"}, "no router"),
@@ -628,3 +629,53 @@ def test_a_router_that_lacks_a_feature_says_so(tmp_path):
     router = Router.parse(router_file(tmp_path) | {"features": ["x_unknown", *FEATURES[1:]]}, "router")
     with pytest.raises(BadInput, match="x_unknown"):
         router.decide(prefix_at(STEPS, 2, 49, 64))
+
+
+def test_further_operators_stand_as_columns_of_their_outcomes(study):
+    rows = read_rows(study / "pairs.parquet")
+    replan = [row | {"operator": "replan-only", "ym": row["y0"]} for row in rows if row["operator"] == "refresh"]
+    write_rows(study / "pairs.parquet", [*rows, *replan[1:]], "pairs")
+    keys = {
+        "protocol": {
+            "conditions": ["clean", "stale-2"],
+            "operators": ["none", "refresh", "replan-only", "content-ablated"],
+        },
+        "router": {"operator": "refresh", "delays": [0, 1, 2], "operators": None},
+        "harness": {"turns": 49, "actions": 64},
+    }
+    arguments = ["features", "--pairs", study / "pairs.parquet", "--trajectories", study / "trajectories"]
+    arguments += ["--cohort", "main", "--settings", json.dumps(keys), "--out", study / "decisions.parquet"]
+    assert invoke(*arguments).exit_code == 0
+    made = read_rows(study / "decisions.parquet")
+    outcomes = [row["ym_replan-only"] for row in made]
+    assert "ym_content-ablated" not in made[0]
+    assert outcomes.count(None) == 1
+    assert all(row["ym_replan-only"] in (row["y0"], None) for row in made)
+    # Operators that are named must have been measured, and must leave the same trunk.
+    assert "operator content-ablated" in str(invoke(*arguments, "--operators", "content-ablated").exception)
+    write_rows(study / "pairs.parquet", [*rows, replan[0] | {"y0": not replan[0]["y0"]}], "pairs")
+    assert isinstance(invoke(*arguments).exception, CheckFailed)
+
+
+def test_an_extension_policy_names_its_operator(tmp_path):
+    value, size = router_file(tmp_path), len(FEATURES)
+
+    def constant(intercept):
+        return {"intercept": intercept, "coefficients": [0.0] * size}
+
+    limits = {"never": False, "thresholds": {"alpha": 0.5, "beta": 0.1, "gamma": 0.0}}
+    value |= {
+        "format": 2,
+        "joint": {
+            "refresh": {"rescue": constant(-1.0), "harm": constant(-4.0)},
+            "replan-only": {"rescue": constant(1.0), "harm": constant(-4.0)},
+        },
+        "extensions": {"joint-outcome": limits, "operator-choice": limits},
+    }
+    router = Router.parse(value, "router")
+    early, late = (prefix_at(STEPS, number, 49, 64) for number in (2, 5))
+    assert router.operator_now("joint-outcome", early) is None
+    assert router.operator_now("joint-outcome", late) == "refresh"
+    assert router.operator_now("operator-choice", late) == "replan-only"
+    with pytest.raises(BadInput, match="no policy 'certified'"):
+        router.operator_now("certified", late)

@@ -177,6 +177,10 @@ class Router(Section):
     """The Causal Intervention Router: features, models, thresholds (protocol.md section 3)."""
 
     operator: str = key("Operator the router decides about.", "refresh")
+    operators: list[str] | None = key(
+        "Operators that operator choice picks among, router.operator besides; null: every measured one but none and content-ablated, which are controls [D].",
+        None,
+    )
     delays: list[Annotated[int, Field(ge=0)]] = key(
         "Candidate moments, in the order they are asked.", [1, 2, 4], "actions", min_length=1
     )
@@ -189,6 +193,9 @@ class Router(Section):
     C: float = key("Inverse strength of the l2 penalty.", 0.1, gt=0)
     lambda_: float = key("Weight of s_H in u = s_R - lambda * s_H.", 2.0, ge=0, alias="lambda")
     epsilon: float = key("Limit of clean harm, as a share of clean episodes.", 0.02, "share", ge=0, le=1)
+    confidence: float = key(
+        "Confidence with which the certified router keeps clean harm within epsilon [D].", 0.95, "share", gt=0, lt=1
+    )
     folds: Annotated[int, Field(ge=2)] = key(
         "Folds of the out-of-fold predictions, grouped by task folder.", 5, "folds"
     )
@@ -239,9 +246,12 @@ class Study(Section):
             ("router.delays", self.router.delays, self.protocol.delays),
             ("router.conditions", self.router.conditions, self.protocol.conditions),
             ("router.operator", [self.router.operator], self.protocol.operators),
+            ("router.operators", self.router.operators or [], self.protocol.operators),
         ):
             if missing := [value for value in part if value not in whole]:
                 raise ValueError(f"{label}: {missing} is not measured; protocol has {whole}")
+        if "none" in (self.router.operators or []):
+            raise ValueError("router.operators: none applies nothing, it can't be chosen; leave it out")
         if "clean" not in self.router.conditions:
             raise ValueError("router.conditions: clean is needed, its harms are what the router's limit is about")
         if set(self.router.conditions) == {"clean"}:

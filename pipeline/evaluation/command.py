@@ -28,7 +28,9 @@ def evaluate(
 ) -> None:
     """Compare policies on tasks the router has not seen, by their recorded branches.
 
-    Policies: never, always at each recorded delay, sequential-anomaly, rate-matched-anomaly, and the router as cir.
+    Policies: never, always at each recorded delay, random at cir's rate (an expectation), sequential-anomaly,
+    rate-matched-anomaly, the router as cir, joint-outcome, operator-choice and certified where the router holds them, and
+    oracle, the best branch of each episode. Every two are compared on the same episodes too.
 
     \b
     Example: cir evaluate router/router.json --decisions evaluation/decisions.parquet \\
@@ -55,6 +57,8 @@ def evaluate(
             f"{len(found.left_out)} of {found.planned_episodes} episodes can't be evaluated, the first: {names}",
             err=True,
         )
+    for row in summary["not_evaluated"]:
+        click.echo(f"{row['policy']} is not evaluated: {row['why']}", err=True)
     if form == "json":
         print_json(summary)
     elif form == "csv":
@@ -70,9 +74,9 @@ def _print_tables(summary: dict[str, Any]) -> None:
         ("success", lambda row: f"{row['success_rate']:.2f}%"),
         ("gain", lambda row: percent_points(row["gain_pp"])),
         ("95% interval", lambda row: interval(*row["ci95_pp"])),
-        ("resc", lambda row: str(row["rescue"])),
-        ("harm", lambda row: str(row["harm"])),
-        ("acts", lambda row: str(row["interventions"])),
+        ("resc", lambda row: _count(row["rescue"])),
+        ("harm", lambda row: _count(row["harm"])),
+        ("acts", lambda row: _count(row["interventions"])),
         ("p", lambda row: p_value(row["sign_flip_p"])),
     ]
     have, wanted = summary["evaluable"], summary["planned"]
@@ -85,4 +89,24 @@ def _print_tables(summary: dict[str, Any]) -> None:
     note = "gain over never: percentage points of episodes; p: exact sign-flip of tasks"
     if cir["clean_harm_rate"] is not None:
         note += f"\ncir: clean harm {cir['clean_harm_rate']:.2f}%, at 95% at most {cir['clean_harm_upper95']:.2f}%"
+    pairs = [row for row in summary["differences"] if "cir" in (row["policy"], row["versus"])]
+    compared: list[Column] = [
+        ("policies", lambda row: f"{row['policy']} - {row['versus']}"),
+        ("points", lambda row: percent_points(row["difference_pp"])),
+        ("95% interval", lambda row: interval(*row["ci95_pp"])),
+        ("+", lambda row: _count(row["better"])),
+        ("-", lambda row: _count(row["worse"])),
+        ("p", lambda row: p_value(row["sign_flip_p"])),
+    ]
+    print_table(
+        "cir and each other policy on the same episodes",
+        compared,
+        pairs,
+        "+, -: episodes that only the first, only the second ends well; random: expectations",
+    )
     print_table("cir by condition", [("condition", lambda row: row["condition"]), *figures], cir["by_condition"], note)
+
+
+def _count(value: float) -> str:
+    """A count; of an expectation one decimal."""
+    return str(value) if isinstance(value, int) else f"{value:.1f}"

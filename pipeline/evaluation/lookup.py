@@ -5,55 +5,71 @@ delay keeps its trunk's outcome there: its pair is not intervened on and has ym 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import BadInput, CheckFailed
 from pipeline.records.tables import read_table
-from pipeline.router.model import Router
-from pipeline.router.model import episodes as decision_episodes
-from pipeline.router.policy import DecisionEpisode, Thresholds
+from pipeline.router.joint import CHOICE, VIEWS
+from pipeline.router.model import Router, grouped
+from pipeline.router.policy import Candidate, DecisionEpisode, Thresholds
 from pipeline.router.training import read_decisions
 
 SHOWN = 20
 _PAIRS = ("task", "folder", "condition", "delay", "operator", "y0", "ym", "intervened")
 Key = tuple[str, str]
+Branches = Mapping[int, tuple[int, bool]]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """One evaluable (task, condition): outcome without recovery, and by delay (outcome, intervened on) of the branches."""
+    """One evaluable (task, condition): outcome without recovery, and by delay (outcome, intervened on) of the branches.
+
+    `branches` are the router's operator's, `further` those of the other operators it chooses among; `moments` are the
+    candidates with the published signals, `views` with every kind of signals (pipeline.router.joint).
+    """
 
     task: str
     condition: str
     folder: str
     y0: int
-    branches: Mapping[int, tuple[int, bool]]
+    branches: Branches
     moments: DecisionEpisode
+    views: Mapping[str, DecisionEpisode] = field(default_factory=dict)
+    further: Mapping[str, Branches] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a policy gets on one episode."""
+    """What a policy gets on one episode; `delay` and `operator` say where it intervened and how, None where it did not.
+
+    Of a policy that draws, `y` and `intervened` are expectations over its draws.
+    """
 
     task: str
     condition: str
     folder: str
     y0: int
-    y: int
-    intervened: bool
+    y: float
+    intervened: float
+    delay: int | None = None
+    operator: str | None = None
 
 
 @dataclass(frozen=True)
 class HeldOutSet:
-    """Evaluable episodes, the delays their branches cover, how many episodes and tasks were planned, who was left out."""
+    """Evaluable episodes, the delays their branches cover, how many episodes and tasks were planned, who was left out.
+
+    `not_measured`: operators that the router chooses among and the pairs don't hold.
+    """
 
     episodes: list[HeldOut]
     delays: list[int]
     planned_tasks: int
     planned_episodes: int
     left_out: list[Key]
+    not_measured: list[str] = field(default_factory=list)
 
 
 def held_out(router: Router, decisions: str | Path, pairs: str | Path, cohort: str | None = None) -> HeldOutSet:
@@ -66,7 +82,9 @@ def held_out(router: Router, decisions: str | Path, pairs: str | Path, cohort: s
     rows, names = read_decisions(decisions, cohort)
     if missing := [name for name in router.names if name not in names]:
         raise BadInput(f"{decisions}: lacks the feature(s) {', '.join(missing)} that the router was fitted with")
-    branches = _branches(router, pairs, rows, decisions)
+    branches = _branches(router.operator, pairs, rows)
+    if not branches:
+        raise BadInput(f"{pairs}: holds no pair of operator {router.operator} for the cohort(s) of {decisions}")
     _disjoint(router, rows, branches, decisions)
     delays = sorted({delay for row in branches.values() for delay in row})
     have = {row["delay"] for row in rows}
@@ -75,8 +93,9 @@ def held_out(router: Router, decisions: str | Path, pairs: str | Path, cohort: s
             raise BadInput(f"{path}: has no row at the router's candidate delay(s) {', '.join(map(str, absent))}")
     asked = [row for row in rows if row["delay"] in router.delays]
     _agree(asked, branches, decisions, pairs)
-    signals = [router.signals(row) if row["live"] else None for row in asked]
-    moments = {(e.task, e.condition): e for e in decision_episodes(asked, signals, router.delays)}
+    further, not_measured = _further(router, pairs, rows, branches)
+    views = _views(router, asked, branches, further, not not_measured)
+    moments = views["cir"]
     counted: dict[Key, int] = {}
     for row in asked:
         counted[row["task"], row["condition"]] = counted.get((row["task"], row["condition"]), 0) + 1
@@ -85,7 +104,9 @@ def held_out(router: Router, decisions: str | Path, pairs: str | Path, cohort: s
     evaluable = [
         key
         for key in planned
-        if len(branches.get(key, {})) == len(delays) and counted.get(key, 0) == len(router.delays)
+        if len(branches.get(key, {})) == len(delays)
+        and counted.get(key, 0) == len(router.delays)
+        and all(delay in theirs.get(key, {}) for theirs in further.values() for delay in router.delays)
     ]
     if not evaluable:
         raise CheckFailed(f"{decisions}, {pairs}: no episode has both a branch at every delay and every decision row")
@@ -94,40 +115,108 @@ def held_out(router: Router, decisions: str | Path, pairs: str | Path, cohort: s
             *key,
             folder=next(iter(branches[key].values()))["folder"],
             y0=int(next(iter(branches[key].values()))["y0"]),
-            branches={delay: (int(row["ym"]), bool(row["intervened"])) for delay, row in branches[key].items()},
+            branches=_outcomes(branches[key]),
             moments=moments[key],
+            views={name: view[key] for name, view in views.items()},
+            further={name: _outcomes(theirs[key]) for name, theirs in further.items()},
         )
         for key in evaluable
     ]
-    return HeldOutSet(found, delays, len(tasks), len(planned), sorted(set(planned) - set(evaluable)))
+    left_out = sorted(set(planned) - set(evaluable))
+    return HeldOutSet(found, delays, len(tasks), len(planned), left_out, not_measured)
 
 
-def play(episodes: Sequence[HeldOut], choice: Thresholds | int | None) -> list[Outcome]:
-    """Outcomes of a policy: thresholds, always at a delay (int), or never (None)."""
+def play(
+    episodes: Sequence[HeldOut], choice: Thresholds | int | None, operator: str | None = None, view: str = "cir"
+) -> list[Outcome]:
+    """Outcomes of a policy: thresholds on the signals of a view, always at a delay (int), or never (None).
+
+    `operator` is the router's, recorded with the interventions.
+    """
     outcomes = []
     for episode in episodes:
+        branches, applied, delay = episode.branches, operator, choice if isinstance(choice, int) else None
         if isinstance(choice, Thresholds):
-            chosen = choice.choose(episode.moments)
-            delay = chosen.delay if chosen else None
-        else:
-            delay = choice
-        y, intervened = (episode.y0, False) if delay is None else episode.branches[delay]
-        outcomes.append(Outcome(episode.task, episode.condition, episode.folder, episode.y0, y, intervened))
+            chosen = choice.choose(episode.moments if view == "cir" else episode.views[view])
+            if chosen is not None:
+                delay = chosen.delay
+                if chosen.operator in episode.further:
+                    branches, applied = episode.further[chosen.operator], chosen.operator
+        y, intervened = (episode.y0, False) if delay is None else branches[delay]
+        where = (delay, applied) if intervened else (None, None)
+        outcomes.append(Outcome(episode.task, episode.condition, episode.folder, episode.y0, y, intervened, *where))
     return outcomes
 
 
+def _views(
+    router: Router,
+    rows: Sequence[Mapping[str, Any]],
+    branches: Mapping[Key, Mapping[int, Mapping[str, Any]]],
+    further: Mapping[str, Mapping[Key, Mapping[int, Mapping[str, Any]]]],
+    choosable: bool,
+) -> dict[str, dict[Key, DecisionEpisode]]:
+    """Candidates of every episode with the signals of each view that some policy of the router tests."""
+    names = {
+        "cir",
+        *(view for name, view in VIEWS.items() if name in router.extensions and (name != CHOICE or choosable)),
+    }
+    views = {}
+    for name in sorted(names):
+        candidates: list[Candidate | None] = []
+        for row in rows:
+            if not row["live"]:
+                candidates.append(None)
+                continue
+            here, key = router.moment(name, row), (row["task"], row["condition"])
+            pair = further.get(here.operator, branches).get(key, {}).get(row["delay"])
+            gain = int(pair["ym"]) - int(pair["y0"]) if pair else 0
+            candidates.append(Candidate(row["delay"], here.p_err, here.need, here.u, gain, here.operator))
+        views[name] = {(e.task, e.condition): e for e in grouped(rows, candidates, router.delays)}
+    return views
+
+
+def _further(
+    router: Router,
+    pairs: str | Path,
+    rows: Sequence[Mapping[str, Any]],
+    branches: Mapping[Key, Mapping[int, Mapping[str, Any]]],
+) -> tuple[dict[str, dict[Key, dict[int, dict[str, Any]]]], list[str]]:
+    """Branches of the other operators that the router chooses among, and the operators that were not measured.
+
+    Raises CheckFailed where an operator's pair contradicts the router's operator's about the trunk they share.
+    """
+    if CHOICE not in router.extensions:
+        return {}, []
+    others = [name for name in router.joint if name != router.operator]
+    found = {name: _branches(name, pairs, rows) for name in others}
+    if absent := [name for name in others if not found[name]]:
+        return {}, absent
+    for name, theirs in found.items():
+        for key, by_delay in theirs.items():
+            for delay, row in by_delay.items():
+                main = branches.get(key, {}).get(delay)
+                if main and any(main[what] != row[what] for what in ("y0", "intervened")):
+                    raise CheckFailed(
+                        f"{pairs}: {' '.join(key)}, delay {delay}: {name} and {router.operator} differ in y0 or "
+                        "intervened; both branches leave one trunk"
+                    )
+    return found, []
+
+
+def _outcomes(by_delay: Mapping[int, Mapping[str, Any]]) -> dict[int, tuple[int, bool]]:
+    return {delay: (int(row["ym"]), bool(row["intervened"])) for delay, row in by_delay.items()}
+
+
 def _branches(
-    router: Router, pairs: str | Path, rows: Sequence[Mapping[str, Any]], decisions: str | Path
+    operator: str, pairs: str | Path, rows: Sequence[Mapping[str, Any]]
 ) -> dict[Key, dict[int, dict[str, Any]]]:
-    """The router's operator's pairs by (task, condition) and delay, of the cohorts that the decision rows belong to."""
+    """An operator's pairs by (task, condition) and delay, of the cohorts that the decision rows belong to."""
     cohorts = {row["cohort"] for row in rows if "cohort" in row}
     table = read_table(pairs, required=_PAIRS)
     names = [name for name in (*_PAIRS, "cohort") if name in table.column_names]
-    mine = [row for row in table.select(names).to_pylist() if row["operator"] == router.operator]
+    mine = [row for row in table.select(names).to_pylist() if row["operator"] == operator]
     if cohorts and "cohort" in names:
         mine = [row for row in mine if row["cohort"] in cohorts]
-    if not mine:
-        raise BadInput(f"{pairs}: holds no pair of operator {router.operator} for the cohort(s) of {decisions}")
     branches: dict[Key, dict[int, dict[str, Any]]] = {}
     for row in mine:
         by_delay = branches.setdefault((row["task"], row["condition"]), {})

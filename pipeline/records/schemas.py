@@ -1,5 +1,7 @@
 """Explicit Parquet schemas of every table (contracts.md); units and meanings stand in the field metadata."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 
@@ -223,6 +225,9 @@ SCHEMAS: dict[str, pa.Schema] = {
                     ("s_R", "(1 - p_0) * p_1, a ranking signal"),
                     ("s_H", "p_0 * (1 - p_1), a ranking signal"),
                     ("u", "s_R - lambda * s_H"),
+                    ("p_rescue", "joint-outcome model: probability that the router's operator rescues here"),
+                    ("p_harm", "joint-outcome model: probability that it harms here"),
+                    ("u_joint", "p_rescue - lambda * p_harm"),
                 ]
             ],
         ]
@@ -262,8 +267,8 @@ SCHEMAS["live"] = pa.schema(
 )
 
 
-def decisions_schema(features: list[str]) -> pa.Schema:
-    """Schema of router/decisions.parquet with the given feature names (each starts with `x_`)."""
+def decisions_schema(features: list[str], others: Sequence[str] = ()) -> pa.Schema:
+    """Schema of router/decisions.parquet with the given feature names (each starts with `x_`) and further operators."""
     return pa.schema(
         [
             COHORT,
@@ -275,6 +280,10 @@ def decisions_schema(features: list[str]) -> pa.Schema:
             FACTUAL,
             _field("y0", FLAG, "success of the trunk"),
             _field("ym", FLAG, "success of the branch that intervened at this moment"),
+            *[
+                _field(f"ym_{name}", FLAG, f"success of the branch of {name} at this moment, null without one", True)
+                for name in others
+            ],
             *[
                 _field(name, REAL, "feature of the prefix up to the candidate moment, null where not live", True)
                 for name in features

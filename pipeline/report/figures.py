@@ -9,6 +9,8 @@ from typing import Any
 
 import altair as alt
 
+from pipeline.report.wording import number
+
 Row = Mapping[str, Any]
 
 # The page's style sheet swaps these for the reader's colour scheme; they must stay distinct and written in this form.
@@ -144,7 +146,7 @@ def policy_shares(
         {
             "policy": row["policy"],
             "share": 100 * row[count] / row[of] if row[of] else 0.0,
-            "text": f"{row[count]}/{row[of]}",
+            "text": f"{number(row[count])}/{row[of]}",
         }
         for row in rows
     ]

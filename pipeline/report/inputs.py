@@ -1,5 +1,6 @@
 """Everything the page is made of, read and checked against each other before a word is written."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,16 +13,18 @@ from pipeline.errors import BadInput, CheckFailed
 from pipeline.records.canonical import file_sha256
 from pipeline.records.files import read_json
 from pipeline.records.tables import read_rows
+from pipeline.report.belonging import made_from, one_run
 from pipeline.router.model import Router
 
 Row = Mapping[str, Any]
 POPULATIONS = ("complete", "factual-success")
 UNIT = ("cohort", "condition", "delay", "operator")
-PAIR_COLUMNS = (*UNIT, "factual_success", "y0", "ym", "cell", "intervened", "null_alteration")
+PAIR_COLUMNS = ("task", *UNIT, "factual_success", "y0", "ym", "cell", "intervened", "null_alteration")
 POLICY_FIELDS = (
     "policy", "tasks", "episodes", "gain_pp", "ci95_pp", "rescue", "harm", "interventions", "sign_flip_p", "by_condition",
 )  # fmt: skip
 CONDITION_FIELDS = ("condition", "tasks", "success", "rescue", "harm", "interventions")
+_COUNTS = CONDITION_FIELDS[1:]
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,8 @@ class Inputs:
 def read_inputs(paths: Paths) -> Inputs:
     """Read all inputs.
 
-    Raises BadInput naming the file where one is missing, empty or lacks something, and CheckFailed where effects and
-    pairs disagree: a page must not mix the tables of two runs.
+    Raises BadInput naming the file where one is missing, empty or lacks something, and CheckFailed where two of them
+    disagree: a page must not mix the tables of two runs.
     """
     config, evaluation = read_json(paths.study), read_json(paths.evaluation)
     study = parse_study(config, str(paths.study))
@@ -109,21 +112,25 @@ def read_inputs(paths: Paths) -> Inputs:
         "cohorts": read_rows(paths.cohorts, "cohorts"),
         "pairs": read_rows(paths.pairs, "pairs", PAIR_COLUMNS),
         "effects": read_rows(paths.effects, "effects"),
+        "exclusions": read_rows(paths.exclusions, "exclusions"),
     }
     for name, rows in tables.items():
-        if not rows:
+        if not rows and name != "exclusions":
             raise BadInput(f"{getattr(paths, name)}: holds no row; expected the {name} of a finished study")
     _planned(tables["effects"], study, paths.effects)
     _counts_agree(tables["effects"], tables["pairs"], paths)
+    one_run(tables, vars(paths))
+    policies = _policies(evaluation, paths.evaluation)
+    digests = {name: file_sha256(path) for name, path in vars(paths).items()}
+    made_from(evaluation, "evaluation", digests, vars(paths))
     return Inputs(
         study=study,
         config=config,
-        exclusions=read_rows(paths.exclusions, "exclusions"),
         router=Router.load(paths.router),
         router_record=read_json(paths.router),
         evaluation=evaluation,
-        policies=_policies(evaluation, paths.evaluation),
-        digests={name: file_sha256(path) for name, path in vars(paths).items()},
+        policies=policies,
+        digests=digests,
         **tables,
     )
 
@@ -178,10 +185,22 @@ def _policies(summary: Any, path: Path) -> list[Row]:
     policies = summary.get("policies") if isinstance(summary, Mapping) else None
     if not isinstance(policies, list) or not policies:
         raise BadInput(f"{path}: lacks a list `policies` with entries; expected what `cir evaluate` writes")
-    for place, policy in enumerate(policies):
-        _has(policy, POLICY_FIELDS, f"{path}: policies[{place}]")
-        for row in policy["by_condition"]:
-            _has(row, CONDITION_FIELDS, f"{path}: policies[{place}].by_condition")
+    for number, policy in enumerate(policies):
+        place = f"{path}: policies[{number}]"
+        _has(policy, POLICY_FIELDS, place)
+        interval, rows = policy["ci95_pp"], policy["by_condition"]
+        if not isinstance(interval, list) or len(interval) != 2 or not isinstance(rows, list):
+            raise BadInput(f"{place}: ci95_pp must be two numbers and by_condition a list; run `cir evaluate` again")
+        for row in rows:
+            _has(row, CONDITION_FIELDS, f"{place}.by_condition")
+        names = ("tasks", "episodes", "gain_pp", "rescue", "harm", "interventions", "sign_flip_p")
+        for value in (
+            *(policy[name] for name in names),
+            *interval,
+            *(row[name] for row in rows for name in row if name in _COUNTS),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise BadInput(f"{place}: holds {value!r} where a finite number is expected; run `cir evaluate` again")
     names = [policy["policy"] for policy in policies]
     if missing := [name for name in ("never", "cir") if name not in names]:
         raise BadInput(f"{path}: lacks the policy {' and '.join(missing)}; it has {', '.join(map(str, names))}")

@@ -8,7 +8,7 @@ from typing import Any
 from pipeline.records.canonical import canonical_json
 from pipeline.report.answer import clean_row
 from pipeline.report.inputs import Inputs, Row
-from pipeline.report.wording import p_text, share, signed, span
+from pipeline.report.wording import number, p_text, share, signed, span
 from pipeline.router.model import MODELS
 
 
@@ -178,7 +178,7 @@ def policy_table(inputs: Inputs) -> Table:
         rows.append(
             [
                 policy["policy"], share(sum(row["success"] for row in policy["by_condition"]), policy["episodes"]),
-                signed(policy["gain_pp"]), span(*policy["ci95_pp"]), str(policy["rescue"]), str(policy["harm"]),
+                signed(policy["gain_pp"]), span(*policy["ci95_pp"]), number(policy["rescue"]), number(policy["harm"]),
                 share(policy["interventions"], policy["episodes"]), share(clean["harm"], clean["tasks"]) if clean else "–",
                 p_text(policy["sign_flip_p"]),
             ]
@@ -187,7 +187,8 @@ def policy_table(inputs: Inputs) -> Table:
         "Policies on held-out tasks",
         ["policy", "success", "gain, points", "95% interval", "rescues", "harms", "interventions", "clean harm", "p"],
         rows,
-        note="gain: over never intervening, paired; interval: bootstrap over tasks; p: exact sign-flip on per-task sums.",
+        note="gain: over never intervening, paired; interval: bootstrap over tasks; p: exact sign-flip on per-task sums."
+        + (" Counts of random are expectations over its draws." if "random" in [row[0] for row in rows] else ""),
     )
 
 
@@ -198,7 +199,7 @@ def condition_table(inputs: Inputs) -> Table:
         ["policy", "shown", "success", "rescues", "harms", "interventions"],
         [
             [
-                policy["policy"], row["condition"], share(row["success"], row["tasks"]), str(row["rescue"]), str(row["harm"]),
+                policy["policy"], row["condition"], share(row["success"], row["tasks"]), number(row["rescue"]), number(row["harm"]),
                 share(row["interventions"], row["tasks"]),
             ]
             for policy in inputs.policies

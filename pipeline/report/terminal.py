@@ -7,6 +7,7 @@ from pipeline.outcomes.tables import print_effects
 from pipeline.records.printing import Column, interval, p_value, percent_points, print_json, print_table
 from pipeline.report.answer import clean_row
 from pipeline.report.inputs import Inputs, Row
+from pipeline.report.wording import number
 
 NOTE = "gain: points over never; +/-: rescues/harms; clean: harms of clean episodes"
 
@@ -34,9 +35,9 @@ def print_policies(policies: Sequence[Row]) -> None:
         ("policy", lambda row: row["policy"][:22]),
         ("gain", lambda row: percent_points(row["gain_pp"])),
         ("95% interval", lambda row: interval(*row["ci95_pp"])),
-        ("+/-", lambda row: f"{row['rescue']}/{row['harm']}"),
-        ("acts", lambda row: str(row["interventions"])),
-        ("clean", lambda row: f"{clean['harm']}/{clean['tasks']}" if (clean := clean_row(row)) else "-"),
+        ("+/-", lambda row: f"{number(row['rescue'])}/{number(row['harm'])}"),
+        ("acts", lambda row: number(row["interventions"])),
+        ("clean", lambda row: f"{number(clean['harm'])}/{clean['tasks']}" if (clean := clean_row(row)) else "-"),
         ("p", lambda row: p_value(row["sign_flip_p"])),
     ]
     tasks, episodes = policies[0]["tasks"], policies[0]["episodes"]

@@ -31,9 +31,14 @@ def p_equals(value: float | None) -> str:
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
-def share(count: int, of: int) -> str:
+def number(value: float) -> str:
+    """A count; where it is an expectation, with one decimal."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def share(count: float, of: int) -> str:
     """A count with its share: `6/93 (6.5%)`."""
-    return f"{count:,}/{of:,} ({100 * count / of:.1f}%)" if of else f"{count:,}/0"
+    return f"{number(count)}/{of:,} ({100 * count / of:.1f}%)" if of else f"{number(count)}/0"
 
 
 def extent(values: Iterable[int]) -> str:

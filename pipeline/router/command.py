@@ -17,6 +17,10 @@ SETTINGS = click.option(
 @click.option("--conditions", help="Conditions, commas between.  [protocol.conditions]")
 @click.option("--delays", help="Candidate delays, commas between.  [router.delays]")
 @click.option("--operator", help="Operator whose outcome is ym.  [router.operator]")
+@click.option(
+    "--operators",
+    help="Further operators to choose among, as columns ym_<operator>.  [router.operators, else measured, no controls]",
+)
 @click.option("--turns", type=BUDGET, help="Turn budget of an episode.  [harness.turns]")
 @click.option("--actions", type=BUDGET, help="Action budget of an episode.  [harness.actions]")
 @click.option("--out", required=True, type=click.Path(), help="Decisions table to write.")
@@ -28,6 +32,7 @@ def features(
     conditions: str | None,
     delays: str | None,
     operator: str | None,
+    operators: str | None,
     turns: int | None,
     actions: int | None,
     out: str,
@@ -44,18 +49,26 @@ def features(
     from pipeline.records.tables import write_rows
     from pipeline.router.decisions import decision_rows
     from pipeline.router.features import FEATURES
+    from pipeline.router.joint import CONTROLS
 
+    main = flag_or_key(operator, settings, "router.operator", "--operator")
+    # Where no operators are named: all that were measured but controls; without a study's settings, the main one alone.
+    measured = flag_or_key(None, settings, "protocol.operators", "--operators", [main])
+    usual = [main, *(name for name in measured if name not in (main, *CONTROLS))]
+    chosen = listed(flag_or_key(operators, settings, "router.operators", "--operators", usual), "--operators")
+    others = [name for name in chosen if name != main]
     rows = decision_rows(
         pairs,
         trajectories,
         listed(cohorts, "--cohort"),
         listed(flag_or_key(conditions, settings, "protocol.conditions", "--conditions"), "--conditions"),
         listed_delays(flag_or_key(delays, settings, "router.delays", "--delays"), "--delays"),
-        flag_or_key(operator, settings, "router.operator", "--operator"),
+        main,
         flag_or_key(turns, settings, "harness.turns", "--turns"),
         flag_or_key(actions, settings, "harness.actions", "--actions"),
+        others,
     )
-    write_rows(out, rows, decisions_schema(list(FEATURES)))
+    write_rows(out, rows, decisions_schema(list(FEATURES), others))
     click.echo(f"{len(rows)} candidate moments, {sum(row['live'] for row in rows)} live", err=True)
 
 
@@ -66,6 +79,11 @@ def features(
 @SETTINGS
 @click.option("--lambda", "lambda_", type=FiniteRange(min=0), help="Weight of s_H in u.  [router.lambda, else 2]")
 @click.option("--epsilon", type=FiniteRange(0, 1), help="Limit of clean harm, a share.  [router.epsilon, else 0.02]")
+@click.option(
+    "--confidence",
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
+    help="Confidence of the certified thresholds.  [router.confidence, else 0.95]",
+)
 @click.option("--C", "C", type=FiniteRange(min=0, min_open=True), help="Inverse l2 strength.  [router.C, else 0.1]")
 @click.option("--folds", type=click.IntRange(2, 1000), help="Folds, grouped by task folder.  [router.folds, else 5]")
 @click.option("--seed", type=SEED, help="Seed of the folds' shuffle.  [router.seed, else 0]")
@@ -88,6 +106,7 @@ def fit(
     settings: str | None,
     lambda_: float | None,
     epsilon: float | None,
+    confidence: float | None,
     C: float | None,
     folds: int | None,
     seed: int | None,
@@ -126,6 +145,7 @@ def fit(
         seed=flag_or_key(seed, settings, "router.seed", "--seed", 0),
         gamma_quantiles=flag_or_key(gamma_quantiles, settings, "router.gamma_quantiles", "--gamma-quantiles", 19),
         operator=flag_or_key(operator, settings, "router.operator", "--operator", "refresh"),
+        confidence=flag_or_key(confidence, settings, "router.confidence", "--confidence", 0.95),
     )
     fitted = fit_router(rows, chosen, {"decisions": file_sha256(decisions)}, notes)
     write_json(out, fitted.router)
@@ -133,13 +153,14 @@ def fit(
         write_rows(oof, fitted.oof, "oof")
     for note in fitted.notes:
         click.echo(f"cir fit: {note}", err=True)
-    found, did = fitted.router["thresholds"], fitted.router["oof"]["policies"]["cir"]
-    shown = "never" if fitted.router["never"] else " ".join(f"{name} {value:.3f}" for name, value in found.items())
-    click.echo(
-        f"{shown}; out of fold: net gain {did['net_gain']}, clean harms {did['clean_harms']}, "
-        f"{did['interventions']} interventions in {fitted.router['oof']['episodes']} episodes",
-        err=True,
-    )
+    for name, what in {"cir": fitted.router, **fitted.router["extensions"]}.items():
+        did = fitted.router["oof"]["policies"][name]
+        limits = " ".join(f"{limit} {value:.3f}" for limit, value in what["thresholds"].items() if value is not None)
+        click.echo(
+            f"{name}: {limits or 'never'}; out of fold: net gain {did['net_gain']}, clean harms {did['clean_harms']}, "
+            f"{did['interventions']} interventions in {fitted.router['oof']['episodes']} episodes",
+            err=True,
+        )
 
 
 @click.command()

@@ -6,39 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.errors import BadInput
+from pipeline.router.joint_fit import fit_joint, model_record
 from pipeline.router.model import COMPARATORS, FORMAT, MODELS, Signals, episodes, signals
 from pipeline.router.policy import DecisionEpisode, counts, harm_limit
+from pipeline.router.regression import FitSettings, fit_model, folds_of, held_out_predictions, scaling
 from pipeline.router.thresholds import gamma_values, grid_values, rate_matched, search
 from pipeline.router.training import Training
-
-
-@dataclass(frozen=True)
-class FitSettings:
-    """The choices behind a fit; all stand in router.json."""
-
-    C: float = 0.1
-    lambda_: float = 2.0
-    epsilon: float = 0.02
-    folds: int = 5
-    seed: int = 0
-    gamma_quantiles: int = 19
-    operator: str = "refresh"
-
-
-@dataclass(frozen=True)
-class LogisticModel:
-    """One fitted regression on scaled features; `constant` where the labels were of one class."""
-
-    intercept: float
-    coefficients: tuple[float, ...]
-    constant: bool = False
-
-    def predict(self, scaled: np.ndarray) -> np.ndarray:
-        """Probabilities for rows of scaled features."""
-        from scipy.special import expit
-
-        return expit(scaled @ np.array(self.coefficients) + self.intercept)
 
 
 @dataclass
@@ -48,62 +21,6 @@ class Fit:
     router: dict[str, Any]
     oof: list[dict[str, Any]]
     notes: list[str] = field(default_factory=list)
-
-
-def fit_model(scaled: np.ndarray, labels: np.ndarray, C: float) -> LogisticModel:
-    """l2 logistic regression without class weights, solved to 1e-10 so that equal data gives equal bytes.
-
-    Labels of one class carry nothing to learn from: the model is then constant, at the rate shrunk by half an event,
-    (s + 1/2) / (n + 1), which keeps it off 0 and 1.
-    """
-    if len(set(labels.tolist())) == 1:
-        rate = (labels.sum() + 0.5) / (len(labels) + 1)
-        return LogisticModel(float(np.log(rate / (1 - rate))), (0.0,) * scaled.shape[1], constant=True)
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(C=C, solver="lbfgs", tol=1e-10, max_iter=10_000).fit(scaled, labels)
-    return LogisticModel(float(model.intercept_[0]), tuple(float(weight) for weight in model.coef_[0]))
-
-
-def folds_of(folders: Sequence[str], folds: int, seed: int) -> np.ndarray:
-    """Fold of each row: whole folders, shuffled with the seed. Raises BadInput for fewer folders than folds."""
-    from sklearn.model_selection import GroupKFold
-
-    if (distinct := len(set(folders))) < folds:
-        raise BadInput(
-            f"--folds {folds}: the live rows come from {distinct} task folder(s); lower --folds or fit on more tasks"
-        )
-    place = np.empty(len(folders), dtype=int)
-    splitter = GroupKFold(n_splits=folds, shuffle=True, random_state=seed)
-    for number, (_, held_out) in enumerate(splitter.split(np.zeros(len(folders)), groups=np.asarray(folders))):
-        place[held_out] = number
-    return place
-
-
-def out_of_fold(training: Training, settings: FitSettings, notes: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Fold and out-of-fold predictions (rows, 3) of every live row; scaling and models see the other folds only."""
-    fold = folds_of(training.folders, settings.folds, settings.seed)
-    predicted = np.empty((len(fold), len(MODELS)))
-    for number in range(settings.folds):
-        held_out = fold == number
-        mean, scale = scaling(training.features[~held_out])
-        for column, name in enumerate(MODELS):
-            model = fit_model(
-                (training.features[~held_out] - mean) / scale, training.labels[~held_out, column], settings.C
-            )
-            predicted[held_out, column] = model.predict((training.features[held_out] - mean) / scale)
-            if model.constant:
-                only = training.labels[~held_out, column][0]
-                notes.append(f"{name}: without fold {number} every label is {only}; its predictions there are constant")
-    return fold, predicted
-
-
-def scaling(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and scale of each feature; a constant feature keeps scale 1 and so becomes 0."""
-    from sklearn.preprocessing import StandardScaler
-
-    scaler = StandardScaler().fit(features)
-    return scaler.mean_, scaler.scale_
 
 
 def fit(training: Training, settings: FitSettings, inputs: dict[str, str], notes: Sequence[str] = ()) -> Fit:
@@ -118,7 +35,8 @@ def fit(training: Training, settings: FitSettings, inputs: dict[str, str], notes
     notes = list(notes)
     # One BLAS thread: sums are then added in one order, whatever the machine's load.
     with threadpool_limits(1):
-        fold, predicted = out_of_fold(training, settings, notes)
+        fold = folds_of(training.folders, settings.folds, settings.seed)
+        predicted = held_out_predictions(training.features, training.labels, MODELS, fold, settings.C, notes)
         mean, scale = scaling(training.features)
         models = {
             name: fit_model((training.features - mean) / scale, training.labels[:, column], settings.C)
@@ -132,13 +50,18 @@ def fit(training: Training, settings: FitSettings, inputs: dict[str, str], notes
     for place, value in zip(training.live, found, strict=True):
         by_row[place] = value
     clean_successes = sum(row["condition"] == "clean" and bool(row["y0"]) for row in training.rows)
-    chosen = choose(episodes(training.rows, by_row, training.delays), found, clean_successes, settings, notes)
+    all_episodes = episodes(training.rows, by_row, training.delays)
+    chosen = choose(all_episodes, found, clean_successes, settings, notes)
+    joint = fit_joint(training, fold, predicted[:, 0], all_episodes, clean_successes > 0, settings, notes)
+    chosen["oof"]["policies"] |= {name: asdict(what) for name, what in joint.counts.items()}
     router = {
         "format": FORMAT,
         "features": list(training.names),
         "scaling": {"mean": mean.tolist(), "scale": scale.tolist()},
-        "models": {name: asdict(model) | {"coefficients": list(model.coefficients)} for name, model in models.items()},
+        "models": {name: model_record(model) for name, model in models.items()},
         **chosen,
+        "joint": joint.models,
+        "extensions": joint.policies,
         "lambda": settings.lambda_,
         "epsilon": settings.epsilon,
         "C": settings.C,
@@ -161,7 +84,10 @@ def fit(training: Training, settings: FitSettings, inputs: dict[str, str], notes
         {name: training.rows[place][name] for name in ("task", "condition", "delay")}
         | {"fold": int(number)}
         | asdict(value)
-        for place, number, value in zip(training.live, fold, found, strict=True)
+        | {"p_rescue": rescue, "p_harm": harm, "u_joint": rescue - settings.lambda_ * harm}
+        for place, number, value, (rescue, harm) in zip(
+            training.live, fold, found, joint.predicted.tolist(), strict=True
+        )
     ]
     return Fit(router, oof, notes)
 

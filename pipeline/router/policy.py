@@ -12,7 +12,9 @@ from dataclasses import dataclass
 class Candidate:
     """A live candidate moment: its delay, the three signals compared with thresholds, and the gain of intervening there.
 
-    `p_err` and `need` = 1 - p_0 are shares, `u` = s_R - lambda s_H; `gain` = Y(intervene here) - Y(leave alone).
+    `p_err` and `need` = 1 - p_0 are shares, `u` = s_R - lambda s_H; `gain` = Y(intervene here) - Y(leave alone). The
+    joint-outcome models put P(rescue) and P(rescue) - lambda P(harm) in their place (pipeline.router.joint). `operator`
+    is what would be applied, None: the router's only one.
     """
 
     delay: int
@@ -20,6 +22,7 @@ class Candidate:
     need: float
     u: float
     gain: int
+    operator: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

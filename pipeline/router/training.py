@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from pipeline.records.schemas import decisions_schema
 from pipeline.records.tables import check_kinds, read_table
 
 POPULATIONS = ("factual-success", "complete")
+# A column ym_<operator> holds the outcome of a further operator at the same moment.
+OTHER = "ym_"
 _COLUMNS = ("task", "folder", "condition", "delay", "live", "y0", "ym")
 
 
@@ -24,6 +26,7 @@ class Training:
 
     `rows` are all rows, `live` the places of the live ones among them. Of the live rows: `features` (rows, features),
     `labels` (rows, 3) of 0 and 1 for p_err (condition is not clean), p_0 (y0) and p_1 (ym), `folders` their groups.
+    `others`: outcomes of further operators by name, one a row of `rows`, None where an operator has no branch.
     """
 
     rows: list[dict[str, Any]]
@@ -35,6 +38,7 @@ class Training:
     conditions: tuple[str, ...]
     delays: tuple[int, ...]
     population: str
+    others: dict[str, list[bool | None]] = field(default_factory=dict)
 
 
 def read_decisions(
@@ -42,9 +46,10 @@ def read_decisions(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows of a decisions table, in order of (task, condition, delay), and the names of its features.
 
-    Only the given cohort's where one is given; a column cohort is kept where there is one; `factual` asks for the column factual_success. Raises BadInput for missing
-    columns, no features, a feature that is no number, a repeated row, a task in two folders, or an outcome that is not
-    0 or 1.
+    Only the given cohort's where one is given; a column cohort is kept where there is one, and so are the outcomes of
+    further operators (ym_<operator>, may be null); `factual` asks for the column factual_success. Raises BadInput for
+    missing columns, no features, a feature that is no number, a repeated row, a task in two folders, or an outcome that
+    is not 0 or 1.
     """
     needed = [*_COLUMNS, *(["cohort"] if cohort else []), *(["factual_success"] if factual else [])]
     table = read_table(path, required=needed)
@@ -63,7 +68,8 @@ def read_decisions(
             raise BadInput(f"{path}: feature {name} is {kind}, expected a number")
     if cohort:
         table = table.filter(pc.equal(table.column("cohort"), cohort))
-    kept = [*needed, *names, *(["cohort"] if "cohort" in table.column_names else [])]
+    others = [name for name in table.column_names if name.startswith(OTHER)]
+    kept = [*needed, *names, *others, *(["cohort"] if "cohort" in table.column_names else [])]
     rows = table.select([*dict.fromkeys(kept)]).to_pylist()
     if not rows:
         raise BadInput(f"{path}: holds no rows" + (f" of cohort {cohort}" if cohort else ""))
@@ -72,6 +78,8 @@ def read_decisions(
             raise BadInput(
                 f"{path}: {_named(row)}: {', '.join(needed)} must not be null, live, y0 and ym must be true or false"
             )
+        if wrong := [name for name in others if row[name] not in (0, 1, None)]:
+            raise BadInput(f"{path}: {_named(row)}: {', '.join(wrong)} must be true, false or null")
     rows.sort(key=lambda row: (row["task"], row["condition"], row["delay"]))
     twice = [
         key
@@ -140,6 +148,7 @@ def training(
         conditions=tuple(conditions),
         delays=tuple(delays),
         population=population,
+        others={name.removeprefix(OTHER): [row[name] for row in rows] for name in rows[0] if name.startswith(OTHER)},
     ), notes
 
 
