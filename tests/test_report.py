@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from pipeline.config.models import Study
 from pipeline.errors import BadInput, CheckFailed
 from pipeline.outcomes.effects import KEYS, Interval, effects
+from pipeline.records.canonical import file_sha256
 from pipeline.records.files import write_json
 from pipeline.records.tables import read_rows, write_rows
 from pipeline.report.command import report
@@ -478,11 +479,42 @@ def test_no_exclusion_at_all_is_said_and_no_error(study):
         (lambda summary: {"policies": []}, "policies"),
         (lambda summary: {"policies": summary["policies"][:-1]}, "lacks the policy cir"),
         (lambda summary: {"policies": [{"policy": "cir"}]}, r"policies\[0\]: lacks tasks"),
+        (lambda summary: {"policies": with_first(summary, gain_pp=None)}, r"policies\[0\]: holds None"),
+        (lambda summary: {"policies": with_first(summary, sign_flip_p="x")}, r"policies\[0\]: holds 'x'"),
+        (lambda summary: {"policies": with_first(summary, ci95_pp=[1])}, "ci95_pp must be two numbers"),
+        (lambda summary: {"policies": with_first(summary, by_condition=7)}, "by_condition a list"),
     ],
 )
 def test_an_unusable_evaluation_is_named(study, change, words):
     write_json(study["evaluation"], change(json.loads(Path(study["evaluation"]).read_text())))
     with pytest.raises(BadInput, match=words):
+        inputs_of(study)
+
+
+def with_first(summary, **changed):
+    return [summary["policies"][0] | changed, *summary["policies"][1:]]
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "words"),
+    [
+        ("games", lambda rows: rows[1:], r"cohorts\.parquet: .* not in .*games\.parquet"),
+        ("cohorts", lambda rows: [row | {"feasible": False} for row in rows], r"pairs\.parquet: .* not in .*cohorts"),
+        ("exclusions", lambda rows: [rows[0] | {"task": "z/t"}], r"exclusions\.parquet: .*z/t.* not in .*cohorts"),
+    ],
+)
+def test_tables_of_another_run_are_refused(study, table, change, words):
+    write_rows(study[table], change(read_rows(study[table], table)), table)
+    with pytest.raises(CheckFailed, match=words):
+        inputs_of(study)
+
+
+def test_an_evaluation_of_another_router_is_refused(study):
+    summary = json.loads(Path(study["evaluation"]).read_text())
+    write_json(study["evaluation"], summary | {"inputs": {"router": file_sha256(study["router"]), "decisions": "0"}})
+    inputs_of(study)
+    write_json(study["evaluation"], summary | {"inputs": {"router": "0" * 64}})
+    with pytest.raises(CheckFailed, match="was made from another router file"):
         inputs_of(study)
 
 

@@ -603,6 +603,10 @@ def test_decide_is_fast_and_light(tmp_path):
         ({"models": {}}, "lacks the key 'p_err'"),
         ({"scaling": {"mean": [0.0], "scale": [1.0]}}, "differ in length"),
         ({"lambda": "two"}, "no router"),
+        ({"lambda": float("nan")}, "nan is no usable number"),
+        ({"epsilon": float("inf")}, "inf is no usable number"),
+        ({"delays": []}, "delays must not be empty"),
+        ({"scaling": {"mean": [0.0] * len(FEATURES), "scale": [0.0] * len(FEATURES)}}, "scales be above 0"),
     ],
 )
 def test_damaged_routers_are_refused(tmp_path, change, message):

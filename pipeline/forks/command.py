@@ -35,8 +35,9 @@ def fork(
     parsed = parse_settings(settings)
     trunks = read_rows(trunk, "trajectories")
     applied = operator_digest(known_operator(operator, parsed.texts))
+    agent = agent_of(parsed)
     altered(trunks, trunk)
-    same_agent(trunks, agent_of(parsed), trunk)
+    same_agent(trunks, agent, trunk)
     tasks = [row["task"] for row in trunks]
     games = translations_of(tasks, read_rows(translations, "translations"), translations)
     units, rows = branch_units(trunks, delay, operator, games)

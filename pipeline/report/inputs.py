@@ -24,7 +24,7 @@ POLICY_FIELDS = (
     "policy", "tasks", "episodes", "gain_pp", "ci95_pp", "rescue", "harm", "interventions", "sign_flip_p", "by_condition",
 )  # fmt: skip
 CONDITION_FIELDS = ("condition", "tasks", "success", "rescue", "harm", "interventions")
-_COUNTS = CONDITION_FIELDS[1:]
+_NUMBERS = ("tasks", "episodes", "gain_pp", "rescue", "harm", "interventions")
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,13 @@ def read_inputs(paths: Paths) -> Inputs:
     _counts_agree(tables["effects"], tables["pairs"], paths)
     one_run(tables, vars(paths))
     policies = _policies(evaluation, paths.evaluation)
+    router = Router.load(paths.router)
     digests = {name: file_sha256(path) for name, path in vars(paths).items()}
     made_from(evaluation, "evaluation", digests, vars(paths))
     return Inputs(
         study=study,
         config=config,
-        router=Router.load(paths.router),
+        router=router,
         router_record=read_json(paths.router),
         evaluation=evaluation,
         policies=policies,
@@ -193,18 +194,21 @@ def _policies(summary: Any, path: Path) -> list[Row]:
             raise BadInput(f"{place}: ci95_pp must be two numbers and by_condition a list; run `cir evaluate` again")
         for row in rows:
             _has(row, CONDITION_FIELDS, f"{place}.by_condition")
-        names = ("tasks", "episodes", "gain_pp", "rescue", "harm", "interventions", "sign_flip_p")
-        for value in (
-            *(policy[name] for name in names),
-            *interval,
-            *(row[name] for row in rows for name in row if name in _COUNTS),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise BadInput(f"{place}: holds {value!r} where a finite number is expected; run `cir evaluate` again")
+        _numbers([policy[name] for name in _NUMBERS] + interval, place)
+        # A policy that is averaged over draws has no exact test.
+        _numbers([p for p in [policy["sign_flip_p"]] if p is not None], place)
+        for row in rows:
+            _numbers([row[name] for name in CONDITION_FIELDS[1:]], f"{place}.by_condition")
     names = [policy["policy"] for policy in policies]
     if missing := [name for name in ("never", "cir") if name not in names]:
         raise BadInput(f"{path}: lacks the policy {' and '.join(missing)}; it has {', '.join(map(str, names))}")
     return policies
+
+
+def _numbers(values: Sequence[Any], place: str) -> None:
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise BadInput(f"{place}: holds {value!r} where a finite number is expected; run `cir evaluate` again")
 
 
 def _has(value: Any, names: Sequence[str], place: str) -> None:
