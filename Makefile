@@ -23,7 +23,7 @@ demo: $(STAMP)
 	@cat results/$$(cir config name $(STUDY))/report/summary.txt
 
 test: $(STAMP)
-	pytest
+	pytest -n auto --dist loadfile
 
 lint: $(STAMP)
 	ruff check .

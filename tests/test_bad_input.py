@@ -171,6 +171,11 @@ def test_a_delay_too_large_for_a_table_is_named():
             listed_delays(text, "--delays")
 
 
+def test_docs_are_made_in_the_projects_folder_only(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "run this in the project's own folder" in refused("config", "docs")
+
+
 # --- the wrong table, or a damaged one
 
 
@@ -186,6 +191,10 @@ def test_swapped_tables_are_named(tables):
     assert "has no factual run of 1 task(s), the first: f/t" in refused(*call("trunk", tables, keys))
     write_rows(tables / "factual.parquet", [], "trajectories")
     assert "holds no row; expected the trunks" in refused(*call("fork", tables, keys))
+
+
+def test_a_damaged_translation_is_named_by_its_task(tables):
+    assert "f/t: no translation of this version" in refused(*call("factual", tables, json.dumps(HARNESS)))
 
 
 def test_unknown_conditions_and_operators_end_before_any_worker(tables):

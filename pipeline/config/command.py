@@ -97,10 +97,12 @@ def docs(only_check: bool) -> None:
     Example: cir config docs --check
     """
     from pipeline.config.document import schema_text, with_key_table
-    from pipeline.errors import CheckFailed
+    from pipeline.errors import BadInput, CheckFailed
     from pipeline.records.document import tables_text
     from pipeline.records.files import write_text
 
+    if not (FOLDER / "README.md").is_file():
+        raise BadInput(f"{FOLDER / 'README.md'}: not here; run this in the project's own folder")
     wanted = {
         FOLDER / "schema.json": schema_text(),
         FOLDER / "README.md": with_key_table((FOLDER / "README.md").read_text("utf-8")),

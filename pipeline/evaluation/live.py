@@ -73,7 +73,7 @@ class LivePlayer(Player):
         """
         altered = self._altered(unit)
         assert altered is not None
-        session = RoutedSession(unit.task, self._load(unit.translation), self.settings, altered, self.router)
+        session = RoutedSession(unit.task, self._load(unit), self.settings, altered, self.router)
         session.replay(unit.prefix)
         # Delay 0 asks at the end of the prefix, so the trunk's step is not always the last one.
         reached = session.steps[len(unit.prefix)]

@@ -13,6 +13,7 @@ from pipeline.agents.registry import build
 from pipeline.config.models import AgentSection, Alteration, Harness, RecoveryTexts
 from pipeline.config.scopes import parsed_settings, section
 from pipeline.environment import AlfworldEnvironment, Translation
+from pipeline.errors import BadInput
 from pipeline.harness.conditions import condition
 from pipeline.harness.operators import operator
 from pipeline.harness.prompt import agent_digest
@@ -70,7 +71,7 @@ class Player:
         The prefix is replayed, never generated again; where its hashes differ from the origin's the row is `excluded`
         by name and nothing is played on (protocol.md section 1).
         """
-        session = Session(unit.task, self._load(unit.translation), self.settings.harness, self._altered(unit))
+        session = Session(unit.task, self._load(unit), self.settings.harness, self._altered(unit))
         whole = session.replay(unit.prefix)
         first_new = len(session.steps) if unit.operator else 0
         fork = {"state_hash": session.steps[-1].state_hash, "transcript_hash": session.transcript_hash}
@@ -93,8 +94,11 @@ class Player:
             row |= fork | {"final_transcript_hash": episode.transcript_hash, "intervened": intervened}
         return row
 
-    def _load(self, translation: bytes) -> AlfworldEnvironment:
-        game = Translation.from_bytes(translation)
+    def _load(self, unit: Unit) -> AlfworldEnvironment:
+        try:
+            game = Translation.from_bytes(unit.translation)
+        except BadInput as error:
+            raise BadInput(f"{unit.task}: {error}") from None
         if self.environment is None:
             self.environment = AlfworldEnvironment(game)
         else:
