@@ -207,7 +207,7 @@ class Router(Section):
         "harms, interventions, alpha, beta, gamma",
     )
     infeasible: Literal["never"] = fixed("What the router does where no thresholds keep the limit [D].", "never")
-    gamma_quantiles: Annotated[int, Field(ge=0)] = key(
+    gamma_quantiles: Annotated[int, Field(ge=0, le=1000)] = key(
         "Out-of-fold quantiles of u tried for gamma, besides 0 [D].", 19, "quantiles"
     )
 

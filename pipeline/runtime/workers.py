@@ -60,7 +60,7 @@ def _after_death(running: dict[Any, Any], suspects: list[Any], alone: bool) -> I
         if future.done() and future.exception() is None:
             yield unit, future.result()
         elif alone:
-            print(f"a worker process died twice on {unit}; counted as infrastructure", file=sys.stderr)
+            print(f"a worker process died twice on {unit}; it has no result", file=sys.stderr)
             yield unit, WorkerDied()
         else:
             suspects.append(unit)
