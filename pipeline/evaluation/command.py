@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from pipeline.config.ranges import RESAMPLES, SEED
+from pipeline.config.options import FORMAT, RESAMPLES, SEED
 
 
 @click.command()
@@ -12,16 +12,9 @@ from pipeline.config.ranges import RESAMPLES, SEED
 @click.option("--decisions", required=True, type=click.Path(), help="Candidate moments of the held-out tasks.")
 @click.option("--pairs", required=True, type=click.Path(), help="Pairs that hold the held-out tasks' branches.")
 @click.option("--cohort", help="Only this cohort's rows.  [default: every cohort of the decisions]")
-@click.option("--resamples", default=10_000, show_default=True, type=RESAMPLES, help="Resamples.")
-@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the resampling.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="What to print.",
-)
+@RESAMPLES
+@SEED
+@FORMAT
 @click.option("--out", type=click.Path(), help="Summary to write (JSON).")
 def evaluate(
     router: str, decisions: str, pairs: str, cohort: str | None, resamples: int, seed: int, form: str, out: str | None

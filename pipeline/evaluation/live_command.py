@@ -4,6 +4,8 @@ from typing import Any
 
 import click
 
+from pipeline.config.options import CODE, FORMAT, SETTINGS, THREADS, TRANSLATIONS
+
 
 @click.command()
 @click.argument("router", type=click.Path(), metavar="ROUTER.json")
@@ -15,21 +17,14 @@ import click
     type=click.Path(),
     help="Trunks of the held-out tasks; once for each condition.",
 )
-@click.option("--translations", required=True, type=click.Path(), help="The games' translations.")
+@TRANSLATIONS
 @click.option("--decisions", required=True, type=click.Path(), help="Candidate moments of the held-out tasks.")
 @click.option("--pairs", required=True, type=click.Path(), help="Pairs that hold the held-out tasks' branches.")
 @click.option("--cohort", help="Only this cohort's rows.  [default: every cohort of the decisions]")
-@click.option("--settings", required=True, help="The config keys of this stage, as JSON (`cir config settings`).")
-@click.option("--code", help="Digest of the code behind this stage, as the workflow passes it.  [default: computed]")
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Worker processes.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="What to print.",
-)
+@SETTINGS
+@CODE
+@THREADS
+@FORMAT
 @click.option("--out", required=True, type=click.Path(), help="Live table to write.")
 def live(
     router: str,

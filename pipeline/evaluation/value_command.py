@@ -2,21 +2,17 @@
 
 import click
 
+from pipeline.config import ranges
+from pipeline.config.options import FORMAT
+
 
 @click.command()
 @click.argument("log", type=click.Path(), metavar="LOG.parquet")
 @click.option("--router", type=click.Path(), help="Value this router and its comparators.")
 @click.option("--policy-column", "column", help="Value the policy in this column: 1 where it would recover.")
-@click.option("--folds", default=5, show_default=True, type=click.IntRange(min=2), help="Folds of the cross-fitting.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the folds.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="What to print.",
-)
+@click.option("--folds", default=5, show_default=True, type=click.IntRange(2, 1000), help="Folds of the cross-fitting.")
+@click.option("--seed", default=0, show_default=True, type=ranges.SEED, help="Seed of the folds.")
+@FORMAT
 def value(log: str, router: str | None, column: str | None, folds: int, seed: int, form: str) -> None:
     """Doubly robust (AIPW) value of a policy from logged episodes, each known under one action only.
 

@@ -2,17 +2,18 @@
 
 import click
 
-from pipeline.config.ranges import DELAY, WORKERS
+from pipeline.config.options import CODE, SETTINGS, THREADS, TRANSLATIONS
+from pipeline.config.ranges import DELAY
 
 
 @click.command()
 @click.option("--delay", required=True, type=DELAY, help="Environment actions after the altered reply.")
 @click.option("--operator", required=True, help="Recovery operator; none = the A/A arm.")
 @click.option("--trunk", required=True, type=click.Path(), help="Trunks of the cohort under one condition.")
-@click.option("--translations", required=True, type=click.Path(), help="The games' translations.")
-@click.option("--settings", required=True, help="The config keys of this stage, as JSON (`cir config settings`).")
-@click.option("--code", help="Digest of the code behind this stage, as the workflow passes it.  [default: computed]")
-@click.option("--threads", default=1, show_default=True, type=WORKERS, help="Worker processes.")
+@TRANSLATIONS
+@SETTINGS
+@CODE
+@THREADS
 @click.option("--out", required=True, type=click.Path(), help="Forks table to write.")
 def fork(
     delay: int, operator: str, trunk: str, translations: str, settings: str, code: str | None, threads: int, out: str

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.config.ranges import SEED, WORKERS
+from pipeline.config.options import FORMAT, THREADS
+from pipeline.config.ranges import SEED
 
 if TYPE_CHECKING:
     from pipeline.games.index import Index
@@ -17,15 +18,6 @@ TYPE_NAMES = (
     "pick_cool_then_place_in_recep",
     "pick_heat_then_place_in_recep",
     "pick_two_obj_and_place",
-)
-THREADS = click.option("--threads", default=1, show_default=True, type=WORKERS, help="Worker processes.")
-FORMAT = click.option(
-    "--format",
-    "style",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="How the summary is printed.",
 )
 
 
@@ -44,7 +36,7 @@ def games() -> None:
 @click.option("--split", "splits", multiple=True, type=click.Choice(SPLIT_NAMES), help="Only this split; repeatable.")
 @click.option("--skip-bad", is_flag=True, help="Leave damaged or repeated games out, named and counted.")
 @FORMAT
-def index(root: str, out: str, splits: tuple[str, ...], skip_bad: bool, style: str) -> None:
+def index(root: str, out: str, splits: tuple[str, ...], skip_bad: bool, form: str) -> None:
     """Check every game under ROOT (default $ALFWORLD_DATA) and write the games table; print a summary.
 
     ROOT is the folder that holds json_2.1.1, or json_2.1.1 itself.
@@ -64,7 +56,7 @@ def index(root: str, out: str, splits: tuple[str, ...], skip_bad: bool, style: s
             click.echo(f"left out of {split}: {what}", err=True)
     for split, reason, count in found.counts():
         click.echo(f"{split}: {count} left out, {reason}", err=True)
-    _print_summary(found, style)
+    _print_summary(found, form)
 
 
 @games.command()
@@ -94,7 +86,7 @@ def generate(
     settings: str | None,
     table: str | None,
     threads: int,
-    style: str,
+    form: str,
 ) -> None:
     """Make new games in ALFWorld's layout, each proven by playing its walkthrough before it is written.
 
@@ -129,7 +121,7 @@ def generate(
     found = index_trials(Path(root), trials)
     if table:
         write_rows(table, found.rows, "games")
-    _print_summary(found, style)
+    _print_summary(found, form)
 
 
 @games.command()
@@ -155,15 +147,15 @@ def translate(table: str, root: str, only: str | None, out: str, threads: int) -
     click.echo(f"translations: {len(units)} games, {out}", err=True)
 
 
-def _print_summary(found: "Index", style: str) -> None:
+def _print_summary(found: "Index", form: str) -> None:
     from pipeline.games.index import summary
     from pipeline.records.printing import print_csv, print_json, print_table
 
     rows = summary(found)
-    if style == "json":
+    if form == "json":
         excluded = [{"split": split, "reason": reason, "games": count} for split, reason, count in found.counts()]
         print_json({"games": len(found.rows), "summary": rows, "excluded": excluded})
-    elif style == "csv":
+    elif form == "csv":
         print_csv(rows)
     else:
         columns = [

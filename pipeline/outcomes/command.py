@@ -2,17 +2,10 @@
 
 import click
 
-from pipeline.config import ranges
-from pipeline.records.printing import FORMATS
+from pipeline.config.options import FORMAT, RESAMPLES, SEED
+from pipeline.config.ranges import DELAY
 
 TABLE = click.argument("pairs", type=click.Path(), metavar="PAIRS.parquet")
-FORMAT = click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="What to print."
-)
-RESAMPLES = click.option(
-    "--resamples", default=10_000, show_default=True, type=ranges.RESAMPLES, help="Bootstrap resamples."
-)
-SEED = click.option("--seed", default=0, show_default=True, type=ranges.SEED, help="Seed of the resampling.")
 CLUSTER = click.option(
     "--cluster",
     type=click.Choice(["task", "folder"]),
@@ -149,7 +142,7 @@ def effects(
     "--condition", help="Condition whose effect is compared; with --versus-operator: only this one.  [default: each]"
 )
 @click.option("--versus", help="Condition it is compared with.")
-@click.option("--delay", type=ranges.DELAY, help="Only this delay.  [default: each]")
+@click.option("--delay", type=DELAY, help="Only this delay.  [default: each]")
 @click.option("--operator", help="Only this operator.  [default: each]")
 @click.option("--versus-operator", help="Operator that --operator is compared with, instead of two conditions.")
 @RESAMPLES

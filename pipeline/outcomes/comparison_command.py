@@ -2,7 +2,7 @@
 
 import click
 
-from pipeline.outcomes.command import FORMAT
+from pipeline.config.options import FORMAT
 
 
 @click.command()

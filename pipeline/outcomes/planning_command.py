@@ -2,8 +2,8 @@
 
 import click
 
+from pipeline.config.options import FORMAT
 from pipeline.config.ranges import FiniteRange
-from pipeline.outcomes.command import FORMAT
 
 OPEN_SHARE = FiniteRange(0, 1, min_open=True, max_open=True)
 

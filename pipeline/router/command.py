@@ -2,6 +2,7 @@
 
 import click
 
+from pipeline.config.options import FORMAT
 from pipeline.config.ranges import BUDGET, SEED, FiniteRange
 
 SETTINGS = click.option(
@@ -166,14 +167,7 @@ def fit(
 @click.command()
 @click.argument("router", type=click.Path(), metavar="ROUTER.json")
 @click.argument("prefix", type=click.Path(), metavar="PREFIX.json")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="What to print.",
-)
+@FORMAT
 def decide(router: str, prefix: str, form: str) -> None:
     """Ask a fitted router whether to intervene where a prefix ends.
 

@@ -4,19 +4,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.config.ranges import WORKERS
+from pipeline.config.options import CODE, SETTINGS, THREADS, TRANSLATIONS
 
 if TYPE_CHECKING:
     from pipeline.config.models import Cohort
-
-SETTINGS = click.option(
-    "--settings", required=True, help="The config keys of this stage, as JSON (`cir config settings`)."
-)
-CODE = click.option(
-    "--code", help="Digest of the code behind this stage, as the workflow passes it.  [default: computed]"
-)
-THREADS = click.option("--threads", default=1, show_default=True, type=WORKERS, help="Worker processes.")
-TRANSLATIONS = click.option("--translations", required=True, type=click.Path(), help="The games' translations.")
 
 
 def _cohorts_of(settings: str) -> dict[str, "Cohort"]:
