@@ -22,6 +22,8 @@ STORE = click.option(
     "--store",
     default="results/store",
     show_default=True,
+    envvar="CIR_STORE",
+    show_envvar=True,
     type=click.Path(),
     help="Folder of the episode store (docs/store.md).",
 )

@@ -25,13 +25,15 @@ def write_table(path: str | Path, table: pa.Table) -> None:
 def write_rows(path: str | Path, rows: Sequence[Mapping[str, Any]], schema: str | pa.Schema) -> None:
     """Write rows under a schema of `SCHEMAS` (by name) or a given one, in the order they come.
 
-    Raises ValueError where a row lacks a column or a value doesn't fit: that is a fault of the caller, not of a user.
+    An optional column that a row lacks is null there. Raises ValueError where a row lacks another one or a value
+    doesn't fit: that is a fault of the caller, not of a user.
     """
     arrow = SCHEMAS[schema] if isinstance(schema, str) else schema
+    optional = OPTIONAL.get(schema, ()) if isinstance(schema, str) else ()
     for row in rows:
-        if missing := [name for name in arrow.names if name not in row]:
+        if missing := [name for name in arrow.names if name not in row and name not in optional]:
             raise ValueError(f"row lacks the columns {missing}")
-    table = pa.Table.from_pylist([{name: row[name] for name in arrow.names} for row in rows], schema=arrow)
+    table = pa.Table.from_pylist([{name: row.get(name) for name in arrow.names} for row in rows], schema=arrow)
     for field in arrow:
         if not field.nullable and table.column(field.name).null_count:
             raise ValueError(f"column {field.name} must not be null")
