@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from pipeline.agents.registry import packages_but
 from pipeline.config.load import parse_study
 from pipeline.config.scopes import settings
 from pipeline.errors import CirError
@@ -15,6 +16,10 @@ except CirError as error:
     raise WorkflowError(str(error)) from None
 
 RESULTS = f"results/{STUDY.study}"
+# A global of the shell lines and no param: episodes are the same wherever they are kept, so another place re-runs nothing.
+STORE = STUDY.store
+# An edit of another kind of agent concerns no job of this study.
+OTHER_AGENTS = packages_but(STUDY.agent.kind)
 COHORTS = sorted(STUDY.cohorts)
 FIT = next(name for name in COHORTS if STUDY.cohorts[name].role == "fit")
 EVALUATE = next(name for name in COHORTS if STUDY.cohorts[name].role == "evaluate")

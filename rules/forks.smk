@@ -22,9 +22,9 @@ rule fork:
         "../envs/analysis.yaml"
     threads: 1
     params:
-        settings=settings(STUDY, "fork"),
-        code=code_digest("pipeline.forks.command:fork"),
+        settings=lambda wildcards: settings(STUDY, "fork", wildcards.condition, wildcards.operator),
+        code=code_digest("pipeline.forks.command:fork", OTHER_AGENTS),
     shell:
         "cir fork --delay {wildcards.delay} --operator {wildcards.operator} --trunk {input.trunk:q}"
-        " --translations {input.translations:q} --settings {params.settings:q} --code {params.code} --threads {threads}"
+        " --translations {input.translations:q} --settings {params.settings:q} --store {STORE:q} --threads {threads}"
         " --out {output.part:q} > {log} 2>&1"

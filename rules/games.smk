@@ -9,8 +9,9 @@ OUTPUTS
 """
 
 if STUDY.games.source == "generated":
-    # Shared by studies with the same generator settings: a sensitivity plays the very same games.
-    GENERATOR = digest(settings(STUDY, "generate"))[:12]
+    # Shared by studies with the same generator settings, however many games each wants: a sensitivity plays the very same
+    # games, and a larger study makes only those that are missing.
+    GENERATOR = digest(STUDY.games.generate.model_dump(mode="json", exclude={"splits"}))[:12]
     GAMES_ROOT = f"results/games/{GENERATOR}"
 
     rule games:

@@ -17,7 +17,7 @@ rule study:
     conda:
         "../envs/analysis.yaml"
     params:
-        study=STUDY.model_dump_json(by_alias=True),
+        study=STUDY.model_dump_json(by_alias=True, exclude={"store"}),
     shell:
         "cir config record --study {params.study:q} --out {output.study:q} > {log} 2>&1"
 

@@ -44,10 +44,10 @@ rule factual:
     threads: 1
     params:
         settings=settings(STUDY, "factual"),
-        code=code_digest("pipeline.trajectories.command:factual"),
+        code=code_digest("pipeline.trajectories.command:factual", OTHER_AGENTS),
     shell:
         "cir factual --cohort {wildcards.cohort} --candidates {input.candidates:q} --translations {input.translations:q}"
-        " --settings {params.settings:q} --code {params.code} --threads {threads} --out {output.factual:q} > {log} 2>&1"
+        " --settings {params.settings:q} --store {STORE:q} --threads {threads} --out {output.factual:q} > {log} 2>&1"
 
 
 rule settle:
@@ -86,9 +86,9 @@ rule trunk:
         "../envs/analysis.yaml"
     threads: 1
     params:
-        settings=settings(STUDY, "trunk"),
-        code=code_digest("pipeline.trajectories.command:trunk"),
+        settings=lambda wildcards: settings(STUDY, "trunk", wildcards.condition),
+        code=code_digest("pipeline.trajectories.command:trunk", OTHER_AGENTS),
     shell:
         "cir trunk --cohort {wildcards.cohort} --condition {wildcards.condition} --cohorts {input.cohorts:q}"
         " --factual {input.factual:q} --translations {input.translations:q} --settings {params.settings:q}"
-        " --code {params.code} --threads {threads} --out {output.trunk:q} > {log} 2>&1"
+        " --store {STORE:q} --threads {threads} --out {output.trunk:q} > {log} 2>&1"

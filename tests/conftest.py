@@ -1,11 +1,23 @@
 """Fixtures shared by the test files: real ALFWorld games where they lie beside the project."""
 
+import os
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
 
+# Module fixtures play too: no test may find the episodes of an earlier run, or leave any in the checkout.
+_SESSION_STORE = tempfile.TemporaryDirectory(prefix="cir-store-")
+os.environ["CIR_STORE"] = _SESSION_STORE.name
+
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "alfworld"
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path, monkeypatch):
+    """Each test has a store of its own, unless it names one."""
+    monkeypatch.setenv("CIR_STORE", str(tmp_path / "store"))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """Forks on the real engine: prefixes are rebuilt and checked, what can't be played is counted by name, kills lose nothing."""
 
-import json
 import os
 import signal
 import subprocess
@@ -75,7 +74,7 @@ def world(tmp_path_factory):
 
 def fork(world, out, *more, delay=1, operator="refresh", trunk="trunk.parquet", settings=None):
     call("fork", "--delay", delay, "--operator", operator, "--trunk", world / trunk, "--translations", world / "translations.parquet",
-         "--settings", settings or keys("fork"), "--out", out, *more)  # fmt: skip
+         "--settings", settings or keys("fork"), "--store", f"{out}.store", "--out", out, *more)  # fmt: skip
     return read_rows(out, "forks")
 
 
@@ -159,7 +158,8 @@ def test_a_prefix_that_does_not_come_back_is_excluded_by_name(world, tmp_path, c
 @pytest.mark.parametrize("operator", ["refresh", None], ids=["branch", "trunk"])
 def test_a_prefix_that_ends_too_early_is_a_mismatch(world, operator):
     """The environment wins before the prefix is over, as it never did in the origin: excluded by name, the job goes on."""
-    from pipeline.harness.play import Player, Unit, parse_settings
+    from pipeline.harness.play import parse_settings
+    from pipeline.harness.player import Player, Unit
 
     won = next(row for row in read_rows(world / "cohort=main/factual.parquet", "trajectories") if row["success"])
     games = {row["task"]: row["translation"] for row in read_rows(world / "translations.parquet", "translations")}
@@ -203,33 +203,36 @@ def test_a_missing_translation_is_named(world, tmp_path):
 def test_a_killed_job_goes_on_where_it_was(world, tmp_path):
     """SIGKILL the whole process group at several moments; the resumed output equals an uninterrupted one."""
     whole = tmp_path / "whole.parquet"
-    fork(world, whole)
+    units = sum(not row["carried_forward"] for row in fork(world, whole))
+    store = tmp_path / "store"
     command = [sys.executable, "-m", "pipeline.cli", "fork", "--delay", "1", "--operator", "refresh", "--trunk", world / "trunk.parquet",
-               "--translations", world / "translations.parquet", "--settings", keys("fork"), "--out", tmp_path / "part.parquet"]  # fmt: skip
+               "--translations", world / "translations.parquet", "--settings", keys("fork"), "--store", store,
+               "--out", tmp_path / "part.parquet"]  # fmt: skip
     command = [str(part) for part in command]
-    journal = tmp_path / ".part.parquet.journal"
-    played = 0
+
+    def entries():
+        return sorted(store.glob("episodes/*/*.episode"))
+
+    seen, kills = {}, 0
     for wanted in (1, 2, 3):
         process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and process.poll() is None:
-            if journal.exists() and journal.read_bytes().count(b"\n") > wanted:
-                break
+        while time.monotonic() < deadline and process.poll() is None and len(entries()) < wanted:
             time.sleep(0.002)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
+            kills += 1
         process.wait()
-        if journal.exists():
-            units = [json.loads(line)["unit"] for line in journal.read_bytes().splitlines()[1:] if line.endswith(b"}")]
-            assert len(units) == len(set(units)), "an episode was played twice"
-            played = max(played, len(units))
-        assert not (tmp_path / "part.parquet").exists() or not journal.exists()
-    assert played >= 1, "no kill came in time"
-    left = journal.read_bytes().count(b"\n") - 1 if journal.exists() else 0
+        for path in entries():
+            written = seen.setdefault(path, path.stat().st_ino)
+            assert written == path.stat().st_ino, "a finished episode was written again"
+    left = units - len(seen)
+    assert kills, "no kill came in time"
+    assert 0 < left < units, "no kill came in time"
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert (f"resuming: {left} episodes" in done.stderr) == (left > 0)
+    assert f"store: {len(seen)} episodes found, {left} generated" in done.stderr
+    assert len(entries()) == units
     assert (tmp_path / "part.parquet").read_bytes() == whole.read_bytes()
-    assert not journal.exists()
 
 
 def test_a_worker_that_dies_leaves_a_counted_exclusion(world, tmp_path, monkeypatch):

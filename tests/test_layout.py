@@ -8,7 +8,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ["games", "trajectories", "forks", "outcomes", "router", "evaluation", "report"]
 # Ground rooms may import only what stands before them here.
-GROUND = ["errors", "records", "statistics", "runtime", "provenance", "config", "environment", "agents", "harness"]
+GROUND = [
+    "errors",
+    "records",
+    "statistics",
+    "runtime",
+    "provenance",
+    "config",
+    "store",
+    "environment",
+    "agents",
+    "harness",
+]
 # The config's loader asks the registries whether a name exists; it imports them inside the function.
 ALLOWED = {("config", "agents"), ("config", "harness")}
 

@@ -55,6 +55,11 @@ def build(kind: str, parameters: Mapping[str, Any]) -> Agent:
         raise BadInput(f"agent.parameters.{name}: {first['msg']}, got {first['input']!r}") from error
 
 
+def packages_but(kind: str) -> tuple[str, ...]:
+    """The packages of the other kinds of agent, sorted: no code of theirs plays where `kind` does."""
+    return tuple(sorted(other.package for name, other in AGENTS.items() if name != kind))
+
+
 @cache
 def modules_digest(name: str) -> str:
     """sha256 over a module, or the modules of a package; comments, docstrings and formatting do not count."""

@@ -70,7 +70,7 @@ def settings(study: str, stage: str) -> None:
 @click.option("--study", required=True, help="The whole study, as JSON.")
 @click.option("--out", required=True, type=click.Path(), help="File to write.")
 def record(study: str, out: str) -> None:
-    """Write a study's whole config beside its results, defaults filled in.
+    """Write a study's whole config beside its results, defaults filled in; the store is a place and left out.
 
     \b
     Example: cir config record --study "$(cat study.json)" --out results/demo/study.json
@@ -85,7 +85,7 @@ def record(study: str, out: str) -> None:
         values = json.loads(study)
     except ValueError as error:
         raise BadInput(f"--study: is no valid JSON ({error})") from error
-    write_json(out, parse_study(values, "--study").model_dump(mode="json", by_alias=True))
+    write_json(out, parse_study(values, "--study").model_dump(mode="json", by_alias=True, exclude={"store"}))
 
 
 @config.command()

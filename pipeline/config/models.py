@@ -228,6 +228,12 @@ class Study(Section):
     study: Name = key(
         "Name of the study and of its folder under results/. Renaming re-runs nothing but moves the results."
     )
+    store: str = key(
+        "Folder of the episode store, relative to the working directory: studies that name the same one share their "
+        "finished episodes (docs/store.md). Another folder re-runs nothing by itself.",
+        "results/store",
+        min_length=1,
+    )
     games: Games = key("Where the games come from.", Games())
     cohorts: dict[Name, Cohort] = key("The cohorts, by name; disjoint by game and by task folder [D].", min_length=1)
     agent: AgentSection = key("The agent.", AgentSection())

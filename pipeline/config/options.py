@@ -18,5 +18,14 @@ SETTINGS = click.option(
 CODE = click.option(
     "--code", help="Digest of the code behind this stage, as the workflow passes it.  [default: computed]"
 )
+STORE = click.option(
+    "--store",
+    default="results/store",
+    show_default=True,
+    envvar="CIR_STORE",
+    show_envvar=True,
+    type=click.Path(),
+    help="Folder of the episode store (docs/store.md).",
+)
 THREADS = click.option("--threads", default=1, show_default=True, type=ranges.WORKERS, help="Worker processes.")
 TRANSLATIONS = click.option("--translations", required=True, type=click.Path(), help="The games' translations.")

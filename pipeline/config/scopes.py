@@ -1,10 +1,11 @@
 """Which config keys concern which stage: the one table that rules, commands and documentation share.
 
 A stage is given exactly these keys as one canonical JSON param, so changing a key re-runs the stages listed with it and
-what follows from them, and nothing else.
+what follows from them, and nothing else. A job of one condition and operator is given only those that matter to these.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -23,9 +24,20 @@ SCOPES: dict[str, tuple[str, ...]] = {
     "translate": (),
     "draw": ("cohorts",),
     "factual": ("agent", "harness"),
-    "settle": ("cohorts", "protocol.conditions", "protocol.alteration"),
-    "trunk": ("agent", "harness", "protocol.alteration"),
-    "fork": ("agent", "harness", "protocol.alteration", "protocol.texts"),
+    "settle": (
+        "cohorts",
+        "protocol.conditions",
+        "protocol.alteration.fraction",
+        "protocol.alteration.first_observation",
+    ),
+    "trunk": ("agent", "harness", "protocol.alteration.length", "protocol.alteration.missing_text"),
+    "fork": (
+        "agent",
+        "harness",
+        "protocol.alteration.length",
+        "protocol.alteration.missing_text",
+        "protocol.texts",
+    ),
     "pairs": ("protocol.conditions", "protocol.delays", "protocol.operators", "statistics.null_alterations"),
     "effects": ("statistics.resamples", "statistics.seed"),
     "features": (
@@ -54,12 +66,30 @@ SCOPES: dict[str, tuple[str, ...]] = {
     "live": ("agent", "harness", "protocol.alteration", "protocol.texts"),
     "report": (),
 }
-# Keys that no stage reads: they choose where results stand or which jobs there are.
-TARGETS = ("study", "games.source")
+# Of a section's keys those that matter to a condition or an operator; to a name that no pattern matches all of them do.
+CONCERNS: dict[str, dict[str, tuple[str, ...]]] = {
+    "protocol.alteration": {
+        r"clean": (),
+        r"stale-\d+": ("length",),
+        r"missing": ("length", "missing_text"),
+    },
+    "protocol.texts": {
+        r"none": (),
+        r"refresh": ("look_line",),
+        r"content-ablated": ("look_line", "withheld_text"),
+        r"replan-only": ("replan_line", "replan_text"),
+    },
+}
+BY_CONDITION_AND_OPERATOR = ("trunk", "fork")  # stages whose jobs are told what their condition and operator need
+# Keys that no stage reads: they choose where results or episodes stand or which jobs there are.
+TARGETS = ("study", "store", "games.source")
 
 
-def settings(study: Study, stage: str) -> str:
-    """Canonical JSON of the keys that concern a stage, nested as in the config."""
+def settings(study: Study, stage: str, condition: str | None = None, operator: str | None = None) -> str:
+    """Canonical JSON of the keys that concern a stage, nested as in the config.
+
+    With a condition or an operator: without what matters only to others (CONCERNS).
+    """
     whole = study.model_dump(mode="json", by_alias=True)
     chosen: dict[str, Any] = {}
     for path in SCOPES[stage]:
@@ -68,7 +98,27 @@ def settings(study: Study, stage: str) -> str:
         for part in parents:
             source, target = source[part], target.setdefault(part, {})
         target[last] = source[last]
+    for path, name in (("protocol.alteration", condition), ("protocol.texts", operator)):
+        *parents, last = path.split(".")
+        section: Any = chosen
+        for part in parents:
+            section = section.get(part, {})
+        if name is not None and last in section:
+            section[last] = {key: value for key, value in section[last].items() if concerns(path, name, key)}
     return canonical_json(chosen)
+
+
+def concerns(section: str, name: str, key: str) -> bool:
+    """Whether a key of a section matters to a condition or an operator of that name."""
+    keys = next((keys for pattern, keys in CONCERNS[section].items() if re.fullmatch(pattern, name)), None)
+    return keys is None or key in keys
+
+
+def concerned(path: str) -> list[str]:
+    """The conditions or operators that the key at a dotted path matters to; empty where it isn't told apart."""
+    section, _, key = path.rpartition(".")
+    patterns = CONCERNS.get(section, {})
+    return [pattern.replace(r"\d+", "N") for pattern, keys in patterns.items() if key in keys]
 
 
 def parsed_settings(text: str) -> dict[str, Any]:

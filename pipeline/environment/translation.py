@@ -66,10 +66,7 @@ class Translation:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Translation":
         """Read `to_bytes`. Raises BadInput for other or damaged bytes."""
-        if not data.startswith(MAGIC):
-            raise BadInput(
-                f"no translation of this version (expected {MAGIC[:-1].decode()}): translate the games again"
-            )
+        _of_this_version(data)
         try:
             body = memoryview(zlib.decompress(data[len(MAGIC) :]))
             parts, start = [], _PARTS * _LENGTH_DIGITS
@@ -84,6 +81,26 @@ class Translation:
             return cls(**head, facts=facts, dynamic=dynamic, grammar=grammar, commands=commands, sas=parts[3])
         except (ValueError, TypeError, KeyError, zlib.error) as error:
             raise BadInput(f"a translation is damaged ({error}): translate the games again") from error
+
+    @staticmethod
+    def origin(data: bytes) -> dict[str, Any]:
+        """What `to_bytes` was made from: the game's sha256 and the libraries' versions. Reads the head only (0.4 ms).
+
+        Raises BadInput for other bytes and for a damaged head.
+        """
+        _of_this_version(data)
+        try:
+            stream, packed = zlib.decompressobj(), data[len(MAGIC) :]
+            lengths = stream.decompress(packed, _PARTS * _LENGTH_DIGITS)
+            head = json.loads(stream.decompress(stream.unconsumed_tail, int(lengths[:_LENGTH_DIGITS])))
+            return {"sha256": head["game_sha256"], "libraries": head["libraries"]}
+        except (ValueError, TypeError, KeyError, zlib.error) as error:
+            raise BadInput(f"a translation is damaged ({error}): translate the games again") from error
+
+
+def _of_this_version(data: bytes) -> None:
+    if not data.startswith(MAGIC):
+        raise BadInput(f"no translation of this version (expected {MAGIC[:-1].decode()}): translate the games again")
 
 
 def translate(game: str | Path | bytes, name: str | None = None) -> Translation:

@@ -13,7 +13,7 @@ from pipeline.environment.interface import TextEnvironment
 from pipeline.errors import BadInput
 from pipeline.evaluation.lookup import HeldOut, Key, play
 from pipeline.harness.operators import Operator, operator
-from pipeline.harness.play import Player, Settings, Unit
+from pipeline.harness.player import Player, Settings, Unit
 from pipeline.harness.session import Altered, Session
 from pipeline.records.episodes import step_of_action, steps_of
 from pipeline.router.model import Router

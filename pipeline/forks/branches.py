@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.errors import BadInput
-from pipeline.harness.play import Unit
+from pipeline.harness.player import Unit
 from pipeline.records.episodes import is_live, step_of_action, steps_of
 
 
@@ -45,26 +45,28 @@ def branch_units(
                     condition=trunk["condition"],
                     k=trunk["altered_at"],
                     operator=operator,
+                    delay=delay,
                     expected_state=steps[position].state_hash,
                     expected_transcript=steps[position].transcript_hash,
+                    origin=trunk["episode_key"],
                 )
             )
     return units, rows
 
 
-def branch_row(unit: Unit, delay: int, row: Mapping[str, Any]) -> dict[str, Any]:
+def branch_row(unit: Unit, row: Mapping[str, Any]) -> dict[str, Any]:
     """A played unit's row of the forks table."""
     return dict(row) | {
-        "delay": delay,
+        "delay": unit.delay,
         "operator": unit.operator,
-        "fork_action": unit.k + delay,
+        "fork_action": unit.k + unit.delay,
         "carried_forward": False,
     }
 
 
-def lost_branch(unit: Unit, trunk: Mapping[str, Any], delay: int) -> dict[str, Any]:
+def lost_branch(unit: Unit, trunk: Mapping[str, Any]) -> dict[str, Any]:
     """Row of a branch whose worker died: no outcome, counted by name."""
-    return _unplayed(trunk, delay, unit.operator, carried=False) | {
+    return _unplayed(trunk, unit.delay, unit.operator, carried=False) | {
         "excluded": "infrastructure",
         "exit": "infrastructure",
     }
@@ -84,4 +86,5 @@ def _unplayed(trunk: Mapping[str, Any], delay: int, operator: str, carried: bool
         "final_transcript_hash": trunk["transcript_hash"],
         "intervened": False,
         "carried_forward": carried,
+        "episode_key": None,
     }

@@ -2,7 +2,7 @@
 
 import click
 
-from pipeline.config.options import CODE, SETTINGS, THREADS, TRANSLATIONS
+from pipeline.config.options import SETTINGS, STORE, THREADS, TRANSLATIONS
 from pipeline.config.ranges import DELAY
 
 
@@ -12,11 +12,11 @@ from pipeline.config.ranges import DELAY
 @click.option("--trunk", required=True, type=click.Path(), help="Trunks of the cohort under one condition.")
 @TRANSLATIONS
 @SETTINGS
-@CODE
+@STORE
 @THREADS
 @click.option("--out", required=True, type=click.Path(), help="Forks table to write.")
 def fork(
-    delay: int, operator: str, trunk: str, translations: str, settings: str, code: str | None, threads: int, out: str
+    delay: int, operator: str, trunk: str, translations: str, settings: str, store: str, threads: int, out: str
 ) -> None:
     """Fork every trunk at action k + d, apply one operator, and let the agent go on.
 
@@ -27,10 +27,9 @@ def fork(
     from pipeline.forks.branches import altered, branch_row, branch_units, lost_branch
     from pipeline.harness.operators import operator as known_operator
     from pipeline.harness.operators import operator_digest
-    from pipeline.harness.play import agent_of, job_key, parse_settings, play_all
-    from pipeline.provenance.code import code_digest
+    from pipeline.harness.play import agent_of, parse_settings, play_all
     from pipeline.records.tables import read_rows, write_rows
-    from pipeline.runtime.journal import Journal
+    from pipeline.store.episodes import EpisodeStore
     from pipeline.trajectories.runs import same_agent, translations_of
 
     parsed = parse_settings(settings)
@@ -42,13 +41,10 @@ def fork(
     tasks = [row["task"] for row in trunks]
     games = translations_of(tasks, read_rows(translations, "translations"), translations)
     units, rows = branch_units(trunks, delay, operator, games)
-    what = f"fork d={delay} {operator}"
-    code = code or code_digest(f"{__name__}:fork")
-    with Journal(out, job_key(what, settings, [trunk, translations], code)) as journal:
-        played = play_all(units, parsed, threads, journal, what)
-        by_task = {row["task"]: row for row in trunks}
-        for unit in units:
-            row = played.get(unit.task)
-            rows.append(branch_row(unit, delay, row) if row else lost_branch(unit, by_task[unit.task], delay))
-        rows = [row | {"operator_hash": applied} for row in sorted(rows, key=lambda row: row["task"])]
-        write_rows(out, rows, "forks")
+    played = play_all(units, parsed, agent, threads, EpisodeStore(store), f"fork d={delay} {operator}")
+    by_task = {row["task"]: row for row in trunks}
+    for unit in units:
+        row = played.get(unit.task)
+        rows.append(branch_row(unit, row) if row else lost_branch(unit, by_task[unit.task]))
+    rows = [row | {"operator_hash": applied} for row in sorted(rows, key=lambda row: row["task"])]
+    write_rows(out, rows, "forks")

@@ -1,15 +1,19 @@
 """Conditions e: what the agent is shown in place of a true observation (protocol.md section 1).
 
-A condition is one small class here, registered in CONDITIONS. The environment is never changed, only the shown text.
+A condition is one small dataclass here, registered in CONDITIONS. The environment is never changed, only the shown text.
 """
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
 
 from pipeline.config.models import Alteration
 from pipeline.errors import BadInput
+from pipeline.provenance.code import definition_digest
+
+# Metadata of a field that only says which tasks are feasible: a run that was played is the same whatever it is.
+FEASIBILITY = {"shown": False}
 
 
 class Condition(Protocol):
@@ -47,7 +51,7 @@ class Stale:
 
     name: str
     lag: int
-    first_observation: bool
+    first_observation: bool = field(metadata=FEASIBILITY)
 
     def infeasible(self, k: int) -> str | None:
         """The history must reach back far enough: to observation 0 where it may serve, else to the first reply."""
@@ -94,3 +98,10 @@ def condition(name: str, alteration: Alteration) -> Condition:
         if match := re.fullmatch(pattern, name):
             return make(match, alteration)
     raise BadInput(f"no such condition: {name!r}; known are clean, stale-N with N >= 1, missing")
+
+
+def condition_identity(made: Condition) -> dict[str, Any]:
+    """What determines the texts a condition shows: its class, that class's code, and the settings it shows them by."""
+    kind = type(made)
+    settings = {one.name: getattr(made, one.name) for one in fields(made) if one.metadata.get("shown", True)}
+    return {"code": definition_digest(f"{kind.__module__}:{kind.__qualname__}"), "settings": settings}

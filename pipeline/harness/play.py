@@ -1,124 +1,21 @@
-"""Playing one unit in a worker process: rebuild its prefix, check it, apply the operator, let the agent go on.
-
-Factual runs, trunks and branches differ only in what a unit holds, so there is one function for all three.
-"""
+"""Playing many units in worker processes: what the store holds is taken from it, what is played goes there."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pipeline.agents.protocol import Agent
 from pipeline.agents.registry import build
 from pipeline.config.models import AgentSection, Alteration, Harness, RecoveryTexts
 from pipeline.config.scopes import parsed_settings, section
-from pipeline.environment import AlfworldEnvironment, Translation
-from pipeline.errors import BadInput
-from pipeline.harness.conditions import condition
-from pipeline.harness.operators import operator
+from pipeline.harness.keys import inputs_of
+from pipeline.harness.player import Player, Settings, Unit
 from pipeline.harness.prompt import agent_digest
-from pipeline.harness.session import Altered, Session
 from pipeline.records.canonical import digest, file_sha256
-from pipeline.runtime.journal import Journal
+from pipeline.runtime.notes import note
 from pipeline.runtime.progress import tracked
 from pipeline.runtime.workers import WorkerDied, run_units
-
-
-@dataclass(frozen=True)
-class Unit:
-    """One episode to play.
-
-    `prefix` are the recorded outputs to replay, `k` the altered action of `condition` (None: nothing is altered),
-    `operator` what to apply after the prefix (None: nothing, the run is a trajectory). `expected_state` and
-    `expected_transcript` are the hashes that the origin had after the same prefix; None is not checked.
-    """
-
-    task: str
-    translation: bytes
-    prefix: tuple[str, ...] = ()
-    condition: str = "clean"
-    k: int | None = None
-    operator: str | None = None
-    expected_state: str | None = None
-    expected_transcript: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.task} ({self.condition}, {self.operator or 'no operator'})"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The sections of the config that playing depends on."""
-
-    agent: AgentSection
-    harness: Harness
-    alteration: Alteration = field(default_factory=Alteration)
-    texts: RecoveryTexts = field(default_factory=RecoveryTexts)
-
-
-class Player:
-    """An agent and an environment that are used for one unit after another."""
-
-    def __init__(self, settings: Settings):
-        """Build the agent; the environment comes with the first unit."""
-        self.settings = settings
-        self.agent: Agent = build(settings.agent.kind, settings.agent.parameters)
-        self.environment: AlfworldEnvironment | None = None
-
-    def play(self, unit: Unit) -> dict[str, Any]:
-        """Play a unit to its end: a row of the trajectories table, for a branch with its fork's columns.
-
-        The prefix is replayed, never generated again; where its hashes differ from the origin's the row is `excluded`
-        by name and nothing is played on (protocol.md section 1).
-        """
-        session = Session(unit.task, self._load(unit), self.settings.harness, self._altered(unit))
-        whole = session.replay(unit.prefix)
-        first_new = len(session.steps) if unit.operator else 0
-        fork = {"state_hash": session.steps[-1].state_hash, "transcript_hash": session.transcript_hash}
-        # A trunk that went on after the fork can't have ended there: the environment is another one.
-        ended = not whole or (unit.operator is not None and session.exit is not None)
-        excluded = "state-mismatch" if ended else _mismatch(unit, fork)
-        intervened = False
-        if excluded is None and session.exit is None:
-            if unit.operator is not None:
-                chosen = operator(unit.operator, self.settings.texts)
-                session.intervene(chosen)
-                intervened = chosen.applies
-            episode = session.run(self.agent)
-        else:
-            episode = session.episode(self.agent)
-        row = episode.row()
-        row["steps"] = [asdict(step) for step in episode.steps[first_new:]]
-        row["excluded"] = excluded or ("infrastructure" if episode.exit == "infrastructure" else None)
-        if unit.operator is not None:
-            row |= fork | {"final_transcript_hash": episode.transcript_hash, "intervened": intervened}
-        return row
-
-    def _load(self, unit: Unit) -> AlfworldEnvironment:
-        try:
-            game = Translation.from_bytes(unit.translation)
-        except BadInput as error:
-            raise BadInput(f"{unit.task}: {error}") from None
-        if self.environment is None:
-            self.environment = AlfworldEnvironment(game)
-        else:
-            self.environment.load(game)
-        return self.environment
-
-    def _altered(self, unit: Unit) -> Altered | None:
-        if unit.k is None:
-            return None
-        alteration = self.settings.alteration
-        return Altered(condition(unit.condition, alteration), unit.k, alteration.length)
-
-
-def _mismatch(unit: Unit, fork: Mapping[str, str]) -> str | None:
-    if unit.expected_state not in (None, fork["state_hash"]):
-        return "state-mismatch"
-    if unit.expected_transcript not in (None, fork["transcript_hash"]):
-        return "transcript-mismatch"
-    return None
-
+from pipeline.store.episodes import EpisodeStore
 
 _player: Player | None = None
 
@@ -134,22 +31,51 @@ def _work(unit: Unit) -> dict[str, Any]:
 
 
 def play_all(
-    units: Sequence[Unit], settings: Settings, threads: int, journal: Journal, what: str
+    units: Sequence[Unit], settings: Settings, agent: str, threads: int, store: EpisodeStore, what: str
 ) -> dict[str, dict[str, Any]]:
-    """Play units (one a task) in `threads` worker processes; rows by task.
+    """Play units (one a task) in `threads` worker processes; rows by task, each with its `episode_key`.
 
-    Rows the journal holds are taken from it and not played again. A unit whose worker died twice gets no row; the
-    caller counts it as infrastructure. Rows that ended as infrastructure are not journaled, so an interrupted job tries
-    them again when it goes on; once its output is written they stand there as exclusions.
+    Rows the store holds are taken from it and not played again; a row that is played goes there at once. A row without
+    an outcome (`excluded`) is not stored and has no key: it says something about a server or a machine, not about the
+    agent. A unit that ended as infrastructure is tried once more when all others are through. A unit whose worker died
+    twice gets no row; the caller counts it as infrastructure. `agent` is the digest that `agent_of` gives. How many
+    were found and how many played is said on stderr and noted. Raises BadInput where the store can't be read or written.
     """
-    rows = dict(journal.rows)
+    inputs = {unit.task: inputs_of(unit, settings, agent) for unit in units}
+    rows = {unit.task: row for unit in units if (row := _stored(store, unit, inputs[unit.task])) is not None}
+    found = len(rows)
     left = [unit for unit in units if unit.task not in rows]
-    for unit, row in tracked(_results(left, settings, threads), len(units), what, done=len(units) - len(left)):
-        if not isinstance(row, WorkerDied):
-            rows[unit.task] = row
-            if row["excluded"] != "infrastructure":
-                journal.add(unit.task, row)
+    if left:
+        store.prepare()
+    again: list[Unit] = []
+    for attempt in (left, again):
+        done = len(units) - len(attempt)
+        for unit, row in tracked(_results(attempt, settings, threads), len(units), what, done=done):
+            if isinstance(row, WorkerDied):
+                continue
+            rows[unit.task] = _kept(store, unit, inputs[unit.task], row)
+            if row["excluded"] == "infrastructure" and attempt is left:
+                again.append(unit)
+    counts = {"found": found, "generated": len(left)}
+    note(store=counts)
+    print(f"store: {found} episodes found, {len(left)} generated", file=sys.stderr)
     return rows
+
+
+def _stored(store: EpisodeStore, unit: Unit, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+    entry = store.get(inputs)
+    return None if entry is None else _of(unit, entry)
+
+
+def _kept(store: EpisodeStore, unit: Unit, inputs: Mapping[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """The row as it stands in the store: another job's, where that was quicker, so that all studies have the same one."""
+    return row | {"episode_key": None} if row["excluded"] else _of(unit, store.put(inputs, row))
+
+
+def _of(unit: Unit, entry: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    key, row = entry
+    # The same game may stand under another name in another study.
+    return row | {"task": unit.task, "episode_key": key}
 
 
 def _results(units: Sequence[Unit], settings: Settings, threads: int) -> Iterator[tuple[Unit, Any]]:
@@ -169,10 +95,12 @@ def parse_settings(text: str) -> Settings:
 
 
 def job_key(what: str, settings: str, inputs: Sequence[str], code: str) -> str:
-    """What identifies a job's episodes: its units, config, inputs and code. Finished ones are reused only under the same key."""
+    """What identifies a job's rows: its units, config, inputs and code. Finished ones are reused only under the same key."""
     return digest([what, json.loads(settings), [file_sha256(path) for path in inputs], code])
 
 
 def agent_of(settings: Settings) -> str:
-    """Digest of the agent and harness that these settings make, as it stands in its episodes."""
-    return agent_digest(build(settings.agent.kind, settings.agent.parameters), settings.harness)
+    """Digest of the agent and harness that these settings make, as it stands in its episodes; the identity is noted."""
+    agent = build(settings.agent.kind, settings.agent.parameters)
+    note(agent=dict(agent.identity))
+    return agent_digest(agent, settings.harness)

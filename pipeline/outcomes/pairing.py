@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pipeline.errors import BadInput, CheckFailed
 from pipeline.records.schemas import SCHEMAS
-from pipeline.records.tables import read_checked, read_table
+from pipeline.records.tables import read_checked, read_table, required_columns
 
 if TYPE_CHECKING:
     import duckdb
@@ -75,9 +75,11 @@ def pair_up(
         connection.register("wanted_operators", pa.table({"operator": pa.array(operators, pa.string())}))
         connection.register("unit_settings", pa.table({"exclude_null_alterations": [exclude_null_alterations]}))
         for view, paths in (("trunk_files", trunks), ("branch_files", branches)):
-            connection.read_parquet(
-                [str(path) for path in paths], filename=True, hive_partitioning=False, union_by_name=True
-            ).create_view(view)
+            files_of = [str(path) for path in paths]
+            found = connection.read_parquet(files_of, filename=True, hive_partitioning=False, union_by_name=True)
+            if "episode_key" not in found.columns:
+                found = found.project("*, CAST(NULL AS VARCHAR) AS episode_key")
+            found.create_view(view)
         connection.execute(sql("units"))
         _complete(connection)
         connection.execute(sql("settled"))
@@ -107,7 +109,7 @@ def _all_there(paths: Sequence[Path]) -> None:
 def _readable(paths: Sequence[Path], schema: str) -> None:
     """Columns are checked file by file, so that a message can name the file (DuckDB's would not)."""
     for path in paths:
-        read_table(path, columns=[], required=[*SCHEMAS[schema].names])
+        read_table(path, columns=[], required=required_columns(schema))
 
 
 def _complete(connection: "duckdb.DuckDBPyConnection") -> None:

@@ -16,6 +16,8 @@ SELECT
     branch.fork_action,
     branch.state_hash,
     branch.transcript_hash,
+    trunk.episode_key AS trunk_key,
+    branch.episode_key AS branch_key,
     CASE
         WHEN branch.excluded IS NOT NULL THEN branch.excluded
         WHEN trunk.excluded IS NOT NULL THEN 'trunk: ' || trunk.excluded

@@ -13,6 +13,7 @@ SELECT
     task,
     condition,
     success,
+    episode_key,
     CASE WHEN exit = 'infrastructure' THEN coalesce(excluded, 'infrastructure') ELSE excluded END AS excluded,
     -- The altered reply reads as the true one. A list of admissible actions, where the prompt carries one, is set aside.
     condition <> 'clean' AND coalesce(
@@ -31,6 +32,7 @@ SELECT
     delay,
     operator,
     success,
+    episode_key,
     intervened,
     carried_forward,
     CASE WHEN exit = 'infrastructure' THEN coalesce(excluded, 'infrastructure') ELSE excluded END AS excluded,

@@ -71,6 +71,12 @@ EPISODE = [
         "why there is no outcome: state-mismatch, transcript-mismatch, infrastructure, or trunk: and its reason; null: there is one",
         True,
     ),
+    _field(
+        "episode_key",
+        TEXT,
+        "key of the episode in the store; null where none was played to an outcome (carried forward, excluded)",
+        True,
+    ),
 ]
 
 SIGNALS = ("p_err", "p_0", "p_1", "s_R", "s_H", "u")
@@ -154,6 +160,8 @@ SCHEMAS: dict[str, pa.Schema] = {
             _field("fork_action", WHOLE, "k + d"),
             _field("state_hash", TEXT, "state hash at the fork"),
             _field("transcript_hash", TEXT, "transcript hash at the fork"),
+            _field("trunk_key", TEXT, "key of the trunk's episode in the store, null where the tables name none", True),
+            _field("branch_key", TEXT, "key of the branch's episode, null where it was carried forward", True),
         ]
     ),
     "exclusions": pa.schema(
@@ -234,6 +242,13 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
 }
 
+# Columns that a table may lack, such as one that others made: they read as null.
+OPTIONAL: dict[str, tuple[str, ...]] = {
+    "trajectories": ("episode_key",),
+    "forks": ("episode_key",),
+    "pairs": ("trunk_key", "branch_key"),
+}
+
 # What names a row: no two rows of a table share it.
 KEYS: dict[str, tuple[str, ...]] = {
     "games": ("task",),
@@ -255,7 +270,7 @@ SCHEMAS["live"] = pa.schema(
     [
         TASK,
         FOLDER,
-        *[field for field in EPISODE if field.name not in ("task", "steps", "transcript_hash")],
+        *[field for field in EPISODE if field.name not in ("task", "steps", "transcript_hash", "episode_key")],
         _field("transcript_hash", TEXT, "running sha256 of all messages at the end of the episode"),
         _field("intervened", FLAG, "the router intervened"),
         _field("delay", WHOLE, "delay at which the router intervened, null where it did not", True),

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.config.options import CODE, SETTINGS, THREADS, TRANSLATIONS
+from pipeline.config.options import SETTINGS, STORE, THREADS, TRANSLATIONS
 
 if TYPE_CHECKING:
     from pipeline.config.models import Cohort
@@ -93,12 +93,10 @@ def settle(candidates: str, trajectories: str, settings: str, out: str) -> None:
 @click.option("--candidates", required=True, type=click.Path(), help="The candidates table.")
 @TRANSLATIONS
 @SETTINGS
-@CODE
+@STORE
 @THREADS
 @click.option("--out", required=True, type=click.Path(), help="Trajectories table to write.")
-def factual(
-    cohort: str, candidates: str, translations: str, settings: str, code: str | None, threads: int, out: str
-) -> None:
+def factual(cohort: str, candidates: str, translations: str, settings: str, store: str, threads: int, out: str) -> None:
     """Run the agent on a cohort's candidates: nothing altered, no recovery.
 
     \b
@@ -110,7 +108,7 @@ def factual(
 
     tasks = [row["task"] for row in of_cohort(read_rows(candidates, "candidates"), cohort, candidates)]
     units = factual_units(tasks, translations_of(tasks, read_rows(translations, "translations"), translations))
-    _play(units, settings, code, threads, out, f"factual {cohort}", inputs=[candidates, translations])
+    _play(units, settings, store, threads, out, f"factual {cohort}")
 
 
 @click.command()
@@ -120,7 +118,7 @@ def factual(
 @click.option("--factual", required=True, type=click.Path(), help="The cohort's factual trajectories.")
 @TRANSLATIONS
 @SETTINGS
-@CODE
+@STORE
 @THREADS
 @click.option("--out", required=True, type=click.Path(), help="Trajectories table to write.")
 def trunk(
@@ -130,7 +128,7 @@ def trunk(
     factual: str,
     translations: str,
     settings: str,
-    code: str | None,
+    store: str,
     threads: int,
     out: str,
 ) -> None:
@@ -154,22 +152,18 @@ def trunk(
     played_all((row["task"] for row in members), episodes, factual)
     same_agent(episodes.values(), agent_of(parsed), factual)
     units = trunk_units(members, episodes, condition, games)
-    what = f"trunk {cohort} {condition}"
-    _play(units, settings, code, threads, out, what, inputs=[cohorts, factual, translations])
+    _play(units, settings, store, threads, out, f"trunk {cohort} {condition}")
 
 
-def _play(units: list, settings: str, code: str | None, threads: int, out: str, what: str, inputs: list[str]) -> None:
-    from pipeline.harness.play import agent_of, job_key, parse_settings, play_all
-    from pipeline.provenance.code import code_digest
+def _play(units: list, settings: str, store: str, threads: int, out: str, what: str) -> None:
+    from pipeline.harness.play import agent_of, parse_settings, play_all
     from pipeline.records.tables import write_rows
-    from pipeline.runtime.journal import Journal
+    from pipeline.store.episodes import EpisodeStore
     from pipeline.trajectories.runs import lost_episode
 
     parsed = parse_settings(settings)
     # Built here first, so that a wrong parameter is said once, and not by each worker that it kills.
     agent = agent_of(parsed)
-    code = code or code_digest(f"{__name__}:_play")
-    with Journal(out, job_key(what, settings, inputs, code)) as journal:
-        rows = play_all(units, parsed, threads, journal, what)
-        episodes = [rows.get(unit.task) or lost_episode(unit.task, unit.condition, unit.k, agent) for unit in units]
-        write_rows(out, episodes, "trajectories")
+    rows = play_all(units, parsed, agent, threads, EpisodeStore(store), what)
+    episodes = [rows.get(unit.task) or lost_episode(unit.task, unit.condition, unit.k, agent) for unit in units]
+    write_rows(out, episodes, "trajectories")

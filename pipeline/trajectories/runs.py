@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.errors import BadInput
-from pipeline.harness.play import Unit
+from pipeline.harness.player import Unit
 from pipeline.records.episodes import step_of_action, steps_of
 
 
@@ -66,6 +66,7 @@ def trunk_units(
                 condition=condition,
                 k=row["altered_at"],
                 expected_state=steps[position].state_hash,
+                origin=factual[row["task"]]["episode_key"],
             )
         )
     return units
@@ -96,4 +97,5 @@ def lost_episode(task: str, condition: str, k: int | None, agent: str) -> dict[s
         "prompt_tokens": None,
         "completion_tokens": None,
         "excluded": "infrastructure",
+        "episode_key": None,
     }
