@@ -4,6 +4,7 @@ import errno
 import importlib
 import os
 import sys
+from typing import Any
 
 import click
 
@@ -85,6 +86,15 @@ class Stages(click.Group):
                 return getattr(importlib.import_module(module), attribute)
         return None
 
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command; with --record its record is written once it has succeeded."""
+        if (target := context.params.get("record")) is None:
+            return super().invoke(context)
+        from pipeline.provenance.recording import recording
+
+        with recording(target, _called(self, context)):
+            return super().invoke(context)
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """One section a stage, from the table above."""
         for stage in dict.fromkeys(stage for stage, *_ in COMMANDS):
@@ -92,9 +102,17 @@ class Stages(click.Group):
                 formatter.write_dl([(name, line) for s, name, _, line in COMMANDS if s == stage])
 
 
+def _called(group: click.Group, context: click.Context) -> click.Context:
+    """Context of the command that the arguments name, through groups of commands; nothing of it runs."""
+    name, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])
+    inner = command.make_context(name, list(rest), parent=context)
+    return _called(command, inner) if isinstance(command, click.Group) else inner
+
+
 @click.group(cls=Stages, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="cir")
-def cir() -> None:
+@click.option("--record", type=click.Path(), metavar="FILE", help="Write the command's provenance record to FILE.")
+def cir(record: str | None) -> None:
     """Measure how often a recovery rescues or harms an agent's run, by paired forks, and learn when to intervene.
 
     Data goes to stdout, talk to stderr. Exit codes: 0 done; 1 a check failed; 2 the call, config or an input is wrong.

@@ -18,6 +18,7 @@ rule evaluate:
         pairs=rules.pairs.output.pairs,
     output:
         summary=f"{RESULTS}/evaluation/summary.json",
+        record=f"{RESULTS}/provenance/evaluate.json",
     log:
         f"{RESULTS}/logs/evaluate.log",
     benchmark:
@@ -31,7 +32,8 @@ rule evaluate:
         settings=settings(STUDY, "evaluate"),
         code=code_digest("pipeline.evaluation.command:evaluate"),
     shell:
-        "cir evaluate {input.router:q} --decisions {input.decisions:q} --pairs {input.pairs:q} --cohort {params.cohort}"
+        "cir --record {output.record:q}"
+        " evaluate {input.router:q} --decisions {input.decisions:q} --pairs {input.pairs:q} --cohort {params.cohort}"
         " --resamples {params.resamples} --seed {params.seed} --out {output.summary:q} > {log} 2>&1"
 
 
@@ -44,6 +46,7 @@ rule live:
         pairs=rules.pairs.output.pairs,
     output:
         live=f"{RESULTS}/evaluation/live.parquet",
+        record=f"{RESULTS}/provenance/live.json",
     log:
         f"{RESULTS}/logs/live.log",
     benchmark:
@@ -57,6 +60,7 @@ rule live:
         settings=settings(STUDY, "live"),
         code=code_digest("pipeline.evaluation.live_command:live"),
     shell:
-        "cir live {input.router:q} {params.trunks:q} --translations {input.translations:q} --decisions {input.decisions:q}"
+        "cir --record {output.record:q}"
+        " live {input.router:q} {params.trunks:q} --translations {input.translations:q} --decisions {input.decisions:q}"
         " --pairs {input.pairs:q} --cohort {params.cohort} --settings {params.settings:q} --code {params.code}"
         " --threads {threads} --out {output.live:q} > {log} 2>&1"

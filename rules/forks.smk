@@ -14,6 +14,7 @@ rule fork:
         translations=rules.translations.output.translations,
     output:
         part=f"{RESULTS}/forks/cohort={{cohort}}/condition={{condition}}/delay={{delay}}/operator={{operator}}/part.parquet",
+        record=f"{RESULTS}/provenance/fork/{{cohort}}/{{condition}}/{{delay}}/{{operator}}.json",
     log:
         f"{RESULTS}/logs/fork/{{cohort}}/{{condition}}/{{delay}}/{{operator}}.log",
     benchmark:
@@ -25,6 +26,7 @@ rule fork:
         settings=lambda wildcards: settings(STUDY, "fork", wildcards.condition, wildcards.operator),
         code=code_digest("pipeline.forks.command:fork", OTHER_AGENTS),
     shell:
-        "cir fork --delay {wildcards.delay} --operator {wildcards.operator} --trunk {input.trunk:q}"
+        "cir --record {output.record:q}"
+        " fork --delay {wildcards.delay} --operator {wildcards.operator} --trunk {input.trunk:q}"
         " --translations {input.translations:q} --settings {params.settings:q} --store {STORE:q} --threads {threads}"
         " --out {output.part:q} > {log} 2>&1"

@@ -17,6 +17,7 @@ if STUDY.games.source == "generated":
     rule games:
         output:
             games=f"{RESULTS}/games/games.parquet",
+            record=f"{RESULTS}/provenance/games.json",
         log:
             f"{RESULTS}/logs/games.log",
         benchmark:
@@ -29,7 +30,8 @@ if STUDY.games.source == "generated":
             settings=settings(STUDY, "generate"),
             code=code_digest("pipeline.games.command:generate"),
         shell:
-            "cir games generate --settings {params.settings:q} --out {params.root:q} --threads {threads}"
+            "cir --record {output.record:q}"
+            " games generate --settings {params.settings:q} --out {params.root:q} --threads {threads}"
             " --index {output.games:q} > {log} 2>&1"
 
 else:
@@ -43,6 +45,7 @@ else:
     rule games:
         output:
             games=f"{RESULTS}/games/games.parquet",
+            record=f"{RESULTS}/provenance/games.json",
         log:
             f"{RESULTS}/logs/games.log",
         benchmark:
@@ -53,7 +56,8 @@ else:
             root=GAMES_ROOT,
             code=code_digest("pipeline.games.command:index"),
         shell:
-            "cir games index {params.root:q} --out {output.games:q} > {log} 2>&1"
+            "cir --record {output.record:q}"
+            " games index {params.root:q} --out {output.games:q} > {log} 2>&1"
 
 
 rule translations:
@@ -62,6 +66,7 @@ rule translations:
         candidates=f"{RESULTS}/games/candidates.parquet",
     output:
         translations=f"{RESULTS}/games/translations.parquet",
+        record=f"{RESULTS}/provenance/translations.json",
     log:
         f"{RESULTS}/logs/translations.log",
     benchmark:
@@ -73,5 +78,6 @@ rule translations:
         root=GAMES_ROOT,
         code=code_digest("pipeline.games.command:translate"),
     shell:
-        "cir games translate {input.games:q} --only {input.candidates:q} --root {params.root:q}"
+        "cir --record {output.record:q}"
+        " games translate {input.games:q} --only {input.candidates:q} --root {params.root:q}"
         " --threads {threads} --out {output.translations:q} > {log} 2>&1"

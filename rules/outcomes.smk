@@ -24,6 +24,7 @@ rule pairs:
     output:
         pairs=f"{RESULTS}/outcomes/pairs.parquet",
         exclusions=f"{RESULTS}/outcomes/exclusions.parquet",
+        record=f"{RESULTS}/provenance/pairs.json",
     log:
         f"{RESULTS}/logs/pairs.log",
     benchmark:
@@ -36,7 +37,8 @@ rule pairs:
         settings=settings(STUDY, "pairs"),
         code=code_digest("pipeline.outcomes.command:pairs"),
     shell:
-        "cir pairs --cohorts {input.cohorts:q} --trajectories {params.trajectories:q} --forks {params.forks:q}"
+        "cir --record {output.record:q}"
+        " pairs --cohorts {input.cohorts:q} --trajectories {params.trajectories:q} --forks {params.forks:q}"
         " --settings {params.settings:q} --out {output.pairs:q} --exclusions {output.exclusions:q} > {log} 2>&1"
 
 
@@ -45,6 +47,7 @@ rule effects:
         pairs=rules.pairs.output.pairs,
     output:
         effects=f"{RESULTS}/outcomes/effects.parquet",
+        record=f"{RESULTS}/provenance/effects.json",
     log:
         f"{RESULTS}/logs/effects.log",
     benchmark:
@@ -57,4 +60,5 @@ rule effects:
         settings=settings(STUDY, "effects"),
         code=code_digest("pipeline.outcomes.command:effects"),
     shell:
-        "cir effects {input.pairs:q} --resamples {params.resamples} --seed {params.seed} --out {output.effects:q} > {log} 2>&1"
+        "cir --record {output.record:q}"
+        " effects {input.pairs:q} --resamples {params.resamples} --seed {params.seed} --out {output.effects:q} > {log} 2>&1"

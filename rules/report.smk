@@ -12,6 +12,7 @@ OUTPUTS
 rule study:
     output:
         study=f"{RESULTS}/study.json",
+        record=f"{RESULTS}/provenance/study.json",
     log:
         f"{RESULTS}/logs/study.log",
     conda:
@@ -19,7 +20,8 @@ rule study:
     params:
         study=STUDY.model_dump_json(by_alias=True, exclude={"store"}),
     shell:
-        "cir config record --study {params.study:q} --out {output.study:q} > {log} 2>&1"
+        "cir --record {output.record:q}"
+        " config record --study {params.study:q} --out {output.study:q} > {log} 2>&1"
 
 
 rule report:
@@ -35,6 +37,7 @@ rule report:
     output:
         page=f"{RESULTS}/report/index.html",
         summary=f"{RESULTS}/report/summary.txt",
+        record=f"{RESULTS}/provenance/report.json",
     log:
         f"{RESULTS}/logs/report.log",
     benchmark:
@@ -44,6 +47,7 @@ rule report:
     params:
         code=code_digest("pipeline.report.command:report"),
     shell:
-        "cir report --study {input.study:q} --games {input.games:q} --cohorts {input.cohorts:q} --pairs {input.pairs:q}"
+        "cir --record {output.record:q}"
+        " report --study {input.study:q} --games {input.games:q} --cohorts {input.cohorts:q} --pairs {input.pairs:q}"
         " --exclusions {input.exclusions:q} --effects {input.effects:q} --router {input.router:q}"
-        " --evaluation {input.evaluation:q} --out {output.page:q} > {output.summary:q} 2> {log}"
+        " --evaluation {input.evaluation:q} --out {output.page:q} --summary {output.summary:q} > {log} 2>&1"

@@ -16,6 +16,7 @@ rule features:
         trunks=expand(rules.trunk.output.trunk, cohort=[FIT, EVALUATE], condition=STUDY.protocol.conditions),
     output:
         decisions=f"{RESULTS}/router/decisions.parquet",
+        record=f"{RESULTS}/provenance/features.json",
     log:
         f"{RESULTS}/logs/features.log",
     benchmark:
@@ -28,7 +29,8 @@ rule features:
         settings=settings(STUDY, "features"),
         code=code_digest("pipeline.router.command:features"),
     shell:
-        "cir features --pairs {input.pairs:q} --trajectories {params.trajectories:q} --cohort {params.cohorts}"
+        "cir --record {output.record:q}"
+        " features --pairs {input.pairs:q} --trajectories {params.trajectories:q} --cohort {params.cohorts}"
         " --settings {params.settings:q} --out {output.decisions:q} > {log} 2>&1"
 
 
@@ -38,6 +40,7 @@ rule fit:
     output:
         router=f"{RESULTS}/router/router.json",
         oof=f"{RESULTS}/router/oof.parquet",
+        record=f"{RESULTS}/provenance/fit.json",
     log:
         f"{RESULTS}/logs/fit.log",
     benchmark:
@@ -49,5 +52,6 @@ rule fit:
         settings=settings(STUDY, "fit"),
         code=code_digest("pipeline.router.command:fit"),
     shell:
-        "cir fit {input.decisions:q} --cohort {params.cohort} --settings {params.settings:q} --out {output.router:q}"
+        "cir --record {output.record:q}"
+        " fit {input.decisions:q} --cohort {params.cohort} --settings {params.settings:q} --out {output.router:q}"
         " --oof {output.oof:q} > {log} 2>&1"

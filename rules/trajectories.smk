@@ -16,6 +16,7 @@ rule draw:
         games=rules.games.output.games,
     output:
         candidates=f"{RESULTS}/games/candidates.parquet",
+        record=f"{RESULTS}/provenance/draw.json",
     log:
         f"{RESULTS}/logs/draw.log",
     benchmark:
@@ -26,7 +27,8 @@ rule draw:
         settings=settings(STUDY, "draw"),
         code=code_digest("pipeline.trajectories.command:draw"),
     shell:
-        "cir cohorts draw --games {input.games:q} --settings {params.settings:q} --out {output.candidates:q} > {log} 2>&1"
+        "cir --record {output.record:q}"
+        " cohorts draw --games {input.games:q} --settings {params.settings:q} --out {output.candidates:q} > {log} 2>&1"
 
 
 rule factual:
@@ -35,6 +37,7 @@ rule factual:
         translations=rules.translations.output.translations,
     output:
         factual=f"{RESULTS}/trajectories/cohort={{cohort}}/factual.parquet",
+        record=f"{RESULTS}/provenance/factual/{{cohort}}.json",
     log:
         f"{RESULTS}/logs/factual/{{cohort}}.log",
     benchmark:
@@ -46,7 +49,8 @@ rule factual:
         settings=settings(STUDY, "factual"),
         code=code_digest("pipeline.trajectories.command:factual", OTHER_AGENTS),
     shell:
-        "cir factual --cohort {wildcards.cohort} --candidates {input.candidates:q} --translations {input.translations:q}"
+        "cir --record {output.record:q}"
+        " factual --cohort {wildcards.cohort} --candidates {input.candidates:q} --translations {input.translations:q}"
         " --settings {params.settings:q} --store {STORE:q} --threads {threads} --out {output.factual:q} > {log} 2>&1"
 
 
@@ -56,6 +60,7 @@ rule settle:
         factual=expand(rules.factual.output.factual, cohort=COHORTS),
     output:
         cohorts=f"{RESULTS}/games/cohorts.parquet",
+        record=f"{RESULTS}/provenance/settle.json",
     log:
         f"{RESULTS}/logs/settle.log",
     benchmark:
@@ -67,7 +72,8 @@ rule settle:
         settings=settings(STUDY, "settle"),
         code=code_digest("pipeline.trajectories.command:settle"),
     shell:
-        "cir cohorts settle --candidates {input.candidates:q} --trajectories {params.trajectories:q}"
+        "cir --record {output.record:q}"
+        " cohorts settle --candidates {input.candidates:q} --trajectories {params.trajectories:q}"
         " --settings {params.settings:q} --out {output.cohorts:q} > {log} 2>&1"
 
 
@@ -78,6 +84,7 @@ rule trunk:
         translations=rules.translations.output.translations,
     output:
         trunk=f"{RESULTS}/trajectories/cohort={{cohort}}/condition={{condition}}/trunk.parquet",
+        record=f"{RESULTS}/provenance/trunk/{{cohort}}/{{condition}}.json",
     log:
         f"{RESULTS}/logs/trunk/{{cohort}}/{{condition}}.log",
     benchmark:
@@ -89,6 +96,7 @@ rule trunk:
         settings=lambda wildcards: settings(STUDY, "trunk", wildcards.condition),
         code=code_digest("pipeline.trajectories.command:trunk", OTHER_AGENTS),
     shell:
-        "cir trunk --cohort {wildcards.cohort} --condition {wildcards.condition} --cohorts {input.cohorts:q}"
+        "cir --record {output.record:q}"
+        " trunk --cohort {wildcards.cohort} --condition {wildcards.condition} --cohorts {input.cohorts:q}"
         " --factual {input.factual:q} --translations {input.translations:q} --settings {params.settings:q}"
         " --store {STORE:q} --threads {threads} --out {output.trunk:q} > {log} 2>&1"

@@ -16,6 +16,7 @@ from typing import Any
 
 from pipeline.environment.expressions import FORMS, parse_expression
 from pipeline.errors import BadInput
+from pipeline.records.ledger import note_read
 
 SIZE_LIMIT = 1_000_000  # bytes; the largest official game has 138,334
 TOKEN_LIMIT = 120  # characters of a name; the longest official one has 88
@@ -84,7 +85,9 @@ def read_game(path: Path, limit: int = SIZE_LIMIT) -> bytes:
             raise BadInput(f"{path}: is no plain file; expected a game's {path.name}")
         if found.st_size > limit:
             raise BadInput(f"{path}: larger than {limit:,} bytes; expected ALFWorld's {path.name} (under 0.5 MB)")
-        return path.read_bytes()
+        content = path.read_bytes()
+        note_read(path)
+        return content
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); expected a game's {path.name}") from error
 

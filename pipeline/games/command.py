@@ -47,8 +47,10 @@ def index(root: str, out: str, splits: tuple[str, ...], skip_bad: bool, form: st
     from pathlib import Path
 
     from pipeline.games.index import index_root
+    from pipeline.records.ledger import note_root
     from pipeline.records.tables import write_rows
 
+    note_root("games", root)
     found = index_root(Path(root), splits, skip_bad)
     write_rows(out, found.rows, "games")
     for split, reason, what in found.excluded:
@@ -100,7 +102,8 @@ def generate(
     from pipeline.errors import BadInput
     from pipeline.games import generate as making
     from pipeline.games.index import Trial, index_trials
-    from pipeline.games.store import DATA, clear_parts
+    from pipeline.games.store import DATA, GAME, TRAJECTORY, clear_parts
+    from pipeline.records.ledger import note_root, note_written
     from pipeline.records.tables import write_rows
 
     if settings is not None:
@@ -114,10 +117,14 @@ def generate(
     if not counts:
         raise BadInput("--split: give at least one, such as --split train=120")
     wanted = making.orders(counts, task_types or TYPE_NAMES, seed, verb)
+    note_root("games", root)
     clear_parts(Path(root))
     made = making.make_all(wanted, Path(root), threads)
     making.report(made)
     trials = [Trial(Path(root) / DATA, one.split, *one.task.split("/")) for one in made]
+    for trial in trials:
+        for name in (GAME, TRAJECTORY):
+            note_written(trial.place / name)
     found = index_trials(Path(root), trials)
     if table:
         write_rows(table, found.rows, "games")
@@ -139,8 +146,10 @@ def translate(table: str, root: str, only: str | None, out: str, threads: int) -
     from pathlib import Path
 
     from pipeline.games.translate import chosen, translate_all
+    from pipeline.records.ledger import note_root
     from pipeline.records.tables import read_rows, write_rows
 
+    note_root("games", root)
     tasks = [row["task"] for row in read_rows(only, columns=["task"])] if only else None
     units = chosen(read_rows(table, "games"), tasks, Path(root))
     write_rows(out, translate_all(units, threads), "translations")

@@ -6,6 +6,7 @@ from typing import Any
 
 from pipeline.errors import BadInput, CheckFailed
 from pipeline.records.canonical import bytes_sha256
+from pipeline.records.ledger import note_read
 
 # task, path of the game file, its sha256 in the games table
 Unit = tuple[str, str, str]
@@ -41,6 +42,10 @@ def translate_all(units: Sequence[Unit], threads: int) -> list[dict[str, Any]]:
     """Rows of the translations table sorted by task, from `threads` processes, with progress on stderr."""
     from pipeline.runtime.progress import tracked
 
+    # Here, since workers are processes of their own, whose reads nobody sees.
+    for _, path, _ in units:
+        if Path(path).is_file():
+            note_read(path)
     return sorted(tracked(_each(units, threads), len(units), "translations"), key=lambda row: row["task"])
 
 

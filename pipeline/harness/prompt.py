@@ -6,6 +6,7 @@ from pipeline.agents.protocol import Agent, Message
 from pipeline.config.models import Harness
 from pipeline.errors import BadInput
 from pipeline.records.canonical import bytes_sha256, digest
+from pipeline.records.ledger import note_fact
 
 RULES = files("pipeline.harness").joinpath("rules.txt").read_text()
 PLACE = {"move": "move (object) to (receptacle)", "put": "put (object) in/on (receptacle)"}
@@ -31,4 +32,5 @@ def room_text(observation: str) -> str:
 
 def agent_digest(agent: Agent, harness: Harness) -> str:
     """sha256 of an agent's identity, the rules' template and the harness settings: whose episodes they are."""
+    note_fact("agent", dict(agent.identity))
     return digest({**agent.identity, "prompt": bytes_sha256(RULES.encode()), "harness": harness.model_dump()})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import BadInput
+from pipeline.records.ledger import note_read, note_written
 
 
 @contextmanager
@@ -34,6 +35,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
             # mkstemp makes private files; results are shared between the people of a project.
             beside.chmod(0o666 & ~_umask())
             beside.replace(path)
+            note_written(path)
         except OSError as error:
             if error.filename not in (None, str(beside), str(path)):
                 raise
@@ -75,7 +77,9 @@ def write_json(path: str | Path, value: Any) -> None:
 def read_json(path: str | Path) -> Any:
     """Read a JSON file. Raises BadInput that names the file where it is missing or no JSON."""
     try:
-        return json.loads(Path(path).read_text("utf-8"))
+        text = Path(path).read_text("utf-8")
+        note_read(path)
+        return json.loads(text)
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); expected a JSON file") from error
     except (ValueError, RecursionError) as error:

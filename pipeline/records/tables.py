@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import BadInput
 from pipeline.records.files import replacing
+from pipeline.records.ledger import note_read
 from pipeline.records.schemas import KEYS, OPTIONAL, SCHEMAS
 
 _TEXTUAL = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -48,6 +49,7 @@ def read_table(path: str | Path, columns: Iterable[str] | None = None, required:
             f"{path}: no such file; expected a Parquet table (see contracts in docs/tables.md for which command writes it)"
         )
     try:
+        note_read(path)
         # One open handle: a path would make pyarrow guess hive partitions from folder names such as `condition=clean`.
         # Arrow's own, not Python's: an Arrow thread that lets go of a Python buffer at the process's end aborts it (134).
         with pa.OSFile(str(path)) as file:

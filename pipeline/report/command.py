@@ -19,8 +19,9 @@ def _table(name: str, text: str) -> object:
 @_table("router", "The fitted router, router.json.")
 @_table("evaluation", "The evaluation, summary.json.")
 @click.option("--out", required=True, type=click.Path(), help="Page to write; figures/ is written beside it.")
+@click.option("--summary", type=click.Path(), help="File to write what is printed to, as well.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="What to print.")
-def report(out: str, form: str, **paths: str) -> None:
+def report(out: str, summary: str | None, form: str, **paths: str) -> None:
     """Write the study's page and its figures (SVG, CSV), and print a summary.
 
     The page is one file that needs no network. Printed are the router's operator on all tasks of the fit cohort, by
@@ -32,12 +33,21 @@ def report(out: str, form: str, **paths: str) -> None:
                --effects outcomes/effects.parquet --router router/router.json \\
                --evaluation evaluation/summary.json --out report/index.html
     """
+    import sys
+    from contextlib import redirect_stdout
+    from io import StringIO
     from pathlib import Path
 
+    from pipeline.records.files import write_text
     from pipeline.report.inputs import Paths, read_inputs
     from pipeline.report.page import write_page
     from pipeline.report.terminal import print_summary
 
     inputs = read_inputs(Paths(**{name: Path(path) for name, path in paths.items()}))
     write_page(inputs, Path(out))
-    print_summary(inputs, out, form)
+    printed = StringIO()
+    with redirect_stdout(printed):
+        print_summary(inputs, out, form)
+    if summary:
+        write_text(summary, printed.getvalue())
+    sys.stdout.write(printed.getvalue())
