@@ -31,6 +31,13 @@ STEP = pa.struct(
         _field("state_hash", TEXT, "sha256 of true observation, facts and admissible actions after the step"),
         _field("transcript_hash", TEXT, "running sha256 of all messages up to this step's reply"),
         _field("rejection", TEXT, "why the environment refused: shared-place, rejected; null where it did not", True),
+        _field(
+            "prompt_tokens",
+            WHOLE,
+            "prompt tokens of the model call that made the step, null where there was none or none are counted",
+            True,
+        ),
+        _field("completion_tokens", WHOLE, "completion tokens of that call, null likewise", True),
     ]
 )
 
@@ -71,6 +78,18 @@ EPISODE = [
         "why there is no outcome: state-mismatch, transcript-mismatch, infrastructure, or trunk: and its reason; null: there is one",
         True,
     ),
+]
+
+# What an episode spends besides its recovery: of the trunk (0) and of the branch (m), null in tables that don't tell.
+SPENT = [
+    _field(f"{kind}_{side}", WHOLE, f"{meaning} of the {whose}{more}", True)
+    for kind, meaning, more in (
+        ("turns", "turns in the whole episode", ""),
+        ("actions", "environment actions in the whole episode", ""),
+        ("prompt_tokens", "prompt tokens of the model calls after the fork", "; null where not counted"),
+        ("completion_tokens", "completion tokens of these calls", "; null where not counted"),
+    )
+    for side, whose in (("0", "trunk"), ("m", "branch"))
 ]
 
 SIGNALS = ("p_err", "p_0", "p_1", "s_R", "s_H", "u")
@@ -154,6 +173,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             _field("fork_action", WHOLE, "k + d"),
             _field("state_hash", TEXT, "state hash at the fork"),
             _field("transcript_hash", TEXT, "transcript hash at the fork"),
+            *SPENT,
         ]
     ),
     "exclusions": pa.schema(
@@ -233,6 +253,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         ]
     ),
 }
+
+# Columns that tables of others, and of earlier versions, may lack; they count as null.
+OPTIONAL: dict[str, tuple[str, ...]] = {"pairs": tuple(field.name for field in SPENT)}
 
 # What names a row: no two rows of a table share it.
 KEYS: dict[str, tuple[str, ...]] = {

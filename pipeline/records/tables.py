@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import BadInput
 from pipeline.records.files import replacing
-from pipeline.records.schemas import KEYS, SCHEMAS
+from pipeline.records.schemas import KEYS, OPTIONAL, SCHEMAS
 
 _TEXTUAL = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _NUMERIC = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
@@ -25,13 +25,15 @@ def write_table(path: str | Path, table: pa.Table) -> None:
 def write_rows(path: str | Path, rows: Sequence[Mapping[str, Any]], schema: str | pa.Schema) -> None:
     """Write rows under a schema of `SCHEMAS` (by name) or a given one, in the order they come.
 
-    Raises ValueError where a row lacks a column or a value doesn't fit: that is a fault of the caller, not of a user.
+    An optional column that a row lacks is null there. Raises ValueError where a row lacks another one or a value
+    doesn't fit: that is a fault of the caller, not of a user.
     """
     arrow = SCHEMAS[schema] if isinstance(schema, str) else schema
+    optional = OPTIONAL.get(schema, ()) if isinstance(schema, str) else ()
     for row in rows:
-        if missing := [name for name in arrow.names if name not in row]:
+        if missing := [name for name in arrow.names if name not in row and name not in optional]:
             raise ValueError(f"row lacks the columns {missing}")
-    table = pa.Table.from_pylist([{name: row[name] for name in arrow.names} for row in rows], schema=arrow)
+    table = pa.Table.from_pylist([{name: row.get(name) for name in arrow.names} for row in rows], schema=arrow)
     for field in arrow:
         if not field.nullable and table.column(field.name).null_count:
             raise ValueError(f"column {field.name} must not be null")
@@ -75,7 +77,7 @@ def read_checked(path: str | Path, schema: str, columns: Iterable[str] | None = 
     Raises BadInput as `read_table` does, and where a column has another type, a null that the schema forbids, or a row
     stands twice.
     """
-    table = read_table(path, columns, required=() if columns else SCHEMAS[schema].names)
+    table = read_table(path, columns, required=() if columns else _needed(schema))
     _check_fields(path, table, SCHEMAS[schema])
     if (key := KEYS.get(schema, ())) and set(key) <= set(table.column_names):
         _check_once(path, table.select(key).to_pylist())
@@ -96,6 +98,10 @@ def check_kinds(path: str | Path, table: pa.Table, schema: pa.Schema, filled: It
     for name in filled:
         if count := table.column(name).null_count:
             raise BadInput(f"{path}: column {name} is empty in {count} of {len(table)} rows; fill or drop these rows")
+
+
+def _needed(schema: str) -> list[str]:
+    return [name for name in SCHEMAS[schema].names if name not in OPTIONAL.get(schema, ())]
 
 
 def _check_fields(path: str | Path, table: pa.Table, schema: pa.Schema) -> None:
