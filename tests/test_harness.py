@@ -1,6 +1,7 @@
 """The episode loop against hand-counted transcripts, on a tiny real text environment."""
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 from corridor import Corridor
@@ -118,6 +119,8 @@ def test_a_run_is_counted_as_protocol_says():
     assert episode.steps[3].rejection == "rejected"
     assert episode.steps[4].observation_true is None
     assert (episode.prompt_tokens, episode.completion_tokens) == (80, 8)
+    # Each call's tokens stand with the step that it made; the reset was no call.
+    assert [(step.prompt_tokens, step.completion_tokens) for step in episode.steps] == [(None, None), *[(10, 1)] * 8]
 
 
 def test_budgets_end_an_episode_exactly():
@@ -233,10 +236,12 @@ def test_a_replayed_prefix_is_the_trunk_to_the_byte(outputs, k, name, data):
     position = acts[data.draw(st.sampled_from(live)) - 1]
     branch = session(altered(name, k), turns=12)
     branch.replay(step.output for step in trunk.steps[1 : position + 1])
-    assert branch.steps == trunk.steps[: position + 1]
+    # A replayed call was made before: it costs no tokens again.
+    replayed = [replace(step, prompt_tokens=None, completion_tokens=None) for step in trunk.steps[: position + 1]]
+    assert branch.steps == replayed
     assert branch.exit is None
     episode = branch.run(Script(*outputs))
-    assert episode.steps == trunk.steps
+    assert episode.steps == replayed + trunk.steps[position + 1 :]
     assert (episode.exit, episode.turns, episode.actions, episode.transcript_hash) == (
         trunk.exit, trunk.turns, trunk.actions, trunk.transcript_hash
     )  # fmt: skip

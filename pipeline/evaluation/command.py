@@ -1,7 +1,5 @@
 """`cir evaluate`: policies on held-out tasks."""
 
-from typing import Any
-
 import click
 
 from pipeline.config.options import FORMAT, RESAMPLES, SEED
@@ -15,9 +13,18 @@ from pipeline.config.options import FORMAT, RESAMPLES, SEED
 @RESAMPLES
 @SEED
 @FORMAT
+@click.option("--costs", is_flag=True, help="Print what the policies cost too, and their value along a price.")
 @click.option("--out", type=click.Path(), help="Summary to write (JSON).")
 def evaluate(
-    router: str, decisions: str, pairs: str, cohort: str | None, resamples: int, seed: int, form: str, out: str | None
+    router: str,
+    decisions: str,
+    pairs: str,
+    cohort: str | None,
+    resamples: int,
+    seed: int,
+    form: str,
+    costs: bool,
+    out: str | None,
 ) -> None:
     """Compare policies on tasks the router has not seen, by their recorded branches.
 
@@ -31,6 +38,7 @@ def evaluate(
     """
     from pipeline.evaluation.lookup import SHOWN, held_out
     from pipeline.evaluation.summary import summarise
+    from pipeline.evaluation.tables import print_costs, print_policies
     from pipeline.records.canonical import file_sha256
     from pipeline.records.files import write_json
     from pipeline.records.printing import print_csv, print_json
@@ -57,49 +65,6 @@ def evaluate(
     elif form == "csv":
         print_csv(summary["policies"])
     else:
-        _print_tables(summary)
-
-
-def _print_tables(summary: dict[str, Any]) -> None:
-    from pipeline.records.printing import Column, interval, p_value, percent_points, print_table
-
-    figures: list[Column] = [
-        ("success", lambda row: f"{row['success_rate']:.2f}%"),
-        ("gain", lambda row: percent_points(row["gain_pp"])),
-        ("95% interval", lambda row: interval(*row["ci95_pp"])),
-        ("resc", lambda row: _count(row["rescue"])),
-        ("harm", lambda row: _count(row["harm"])),
-        ("acts", lambda row: _count(row["interventions"])),
-        ("p", lambda row: p_value(row["sign_flip_p"])),
-    ]
-    have, wanted = summary["evaluable"], summary["planned"]
-    print_table(
-        f"Policies on {have['tasks']} held-out tasks, {have['episodes']} of {wanted['episodes']} planned episodes",
-        [("policy", lambda row: row["policy"]), *figures],
-        summary["policies"],
-    )
-    cir = next(row for row in summary["policies"] if row["policy"] == "cir")
-    note = "gain over never: percentage points of episodes; p: exact sign-flip of tasks"
-    if cir["clean_harm_rate"] is not None:
-        note += f"\ncir: clean harm {cir['clean_harm_rate']:.2f}%, at 95% at most {cir['clean_harm_upper95']:.2f}%"
-    pairs = [row for row in summary["differences"] if "cir" in (row["policy"], row["versus"])]
-    compared: list[Column] = [
-        ("policies", lambda row: f"{row['policy']} - {row['versus']}"),
-        ("points", lambda row: percent_points(row["difference_pp"])),
-        ("95% interval", lambda row: interval(*row["ci95_pp"])),
-        ("+", lambda row: _count(row["better"])),
-        ("-", lambda row: _count(row["worse"])),
-        ("p", lambda row: p_value(row["sign_flip_p"])),
-    ]
-    print_table(
-        "cir and each other policy on the same episodes",
-        compared,
-        pairs,
-        "+, -: episodes that only the first, only the second ends well; random: expectations",
-    )
-    print_table("cir by condition", [("condition", lambda row: row["condition"]), *figures], cir["by_condition"], note)
-
-
-def _count(value: float) -> str:
-    """A count; of an expectation one decimal."""
-    return str(value) if isinstance(value, int) else f"{value:.1f}"
+        print_policies(summary)
+        if costs:
+            print_costs(summary)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import BadInput, CheckFailed
-from pipeline.records.tables import read_table
+from pipeline.records.schemas import SCHEMAS, SPENT
+from pipeline.records.tables import check_kinds, read_table
 from pipeline.router.joint import CHOICE, VIEWS
 from pipeline.router.model import Router, grouped
 from pipeline.router.policy import Candidate, DecisionEpisode, Thresholds
@@ -20,6 +21,9 @@ SHOWN = 20
 _PAIRS = ("task", "folder", "condition", "delay", "operator", "y0", "ym", "intervened")
 Key = tuple[str, str]
 Branches = Mapping[int, tuple[int, bool]]
+# Units by kind (turns, actions, prompt_tokens, completion_tokens), as far as a pair tells them.
+Units = Mapping[str, float]
+KINDS = tuple(field.name.removesuffix("_0") for field in SPENT if field.name.endswith("_0"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,8 @@ class HeldOut:
     """One evaluable (task, condition): outcome without recovery, and by delay (outcome, intervened on) of the branches.
 
     `branches` are the router's operator's, `further` those of the other operators it chooses among; `moments` are the
-    candidates with the published signals, `views` with every kind of signals (pipeline.router.joint).
+    candidates with the published signals, `views` with every kind of signals (pipeline.router.joint). `extra` holds, by
+    operator and delay, what the branch spent more than the trunk.
     """
 
     task: str
@@ -38,13 +43,15 @@ class HeldOut:
     moments: DecisionEpisode
     views: Mapping[str, DecisionEpisode] = field(default_factory=dict)
     further: Mapping[str, Branches] = field(default_factory=dict)
+    extra: Mapping[str, Mapping[int, Units]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a policy gets on one episode; `delay` and `operator` say where it intervened and how, None where it did not.
 
-    Of a policy that draws, `y` and `intervened` are expectations over its draws.
+    `extra` is what it spent more than the episode without recovery did (a kind that is missing is not known). Of a policy
+    that draws, `y`, `intervened` and `extra` are expectations over its draws.
     """
 
     task: str
@@ -55,6 +62,7 @@ class Outcome:
     intervened: float
     delay: int | None = None
     operator: str | None = None
+    extra: Units = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,10 @@ def held_out(router: Router, decisions: str | Path, pairs: str | Path, cohort: s
             moments=moments[key],
             views={name: view[key] for name, view in views.items()},
             further={name: _outcomes(theirs[key]) for name, theirs in further.items()},
+            extra={
+                name: {delay: _extra(row) for delay, row in theirs[key].items()}
+                for name, theirs in {router.operator: branches, **further}.items()
+            },
         )
         for key in evaluable
     ]
@@ -131,7 +143,7 @@ def play(
 ) -> list[Outcome]:
     """Outcomes of a policy: thresholds on the signals of a view, always at a delay (int), or never (None).
 
-    `operator` is the router's, recorded with the interventions.
+    `operator` is the router's, recorded with the interventions; without one their costs aren't known.
     """
     outcomes = []
     for episode in episodes:
@@ -143,7 +155,7 @@ def play(
                 if chosen.operator in episode.further:
                     branches, applied = episode.further[chosen.operator], chosen.operator
         y, intervened = (episode.y0, False) if delay is None else branches[delay]
-        where = (delay, applied) if intervened else (None, None)
+        where = (delay, applied, episode.extra.get(applied, {}).get(delay, {})) if intervened else (None, None)
         outcomes.append(Outcome(episode.task, episode.condition, episode.folder, episode.y0, y, intervened, *where))
     return outcomes
 
@@ -207,13 +219,21 @@ def _outcomes(by_delay: Mapping[int, Mapping[str, Any]]) -> dict[int, tuple[int,
     return {delay: (int(row["ym"]), bool(row["intervened"])) for delay, row in by_delay.items()}
 
 
+def _extra(row: Mapping[str, Any]) -> dict[str, int]:
+    """What a branch spent more than its trunk, by kind, as far as the pair tells."""
+    known = [kind for kind in KINDS if row.get(f"{kind}_0") is not None and row.get(f"{kind}_m") is not None]
+    return {kind: int(row[f"{kind}_m"]) - int(row[f"{kind}_0"]) for kind in known}
+
+
 def _branches(
     operator: str, pairs: str | Path, rows: Sequence[Mapping[str, Any]]
 ) -> dict[Key, dict[int, dict[str, Any]]]:
     """An operator's pairs by (task, condition) and delay, of the cohorts that the decision rows belong to."""
     cohorts = {row["cohort"] for row in rows if "cohort" in row}
     table = read_table(pairs, required=_PAIRS)
-    names = [name for name in (*_PAIRS, "cohort") if name in table.column_names]
+    spent = [column.name for column in SPENT]
+    names = [name for name in (*_PAIRS, "cohort", *spent) if name in table.column_names]
+    check_kinds(pairs, table.select([name for name in names if name in spent]), SCHEMAS["pairs"])
     mine = [row for row in table.select(names).to_pylist() if row["operator"] == operator]
     if cohorts and "cohort" in names:
         mine = [row for row in mine if row["cohort"] in cohorts]
@@ -229,6 +249,9 @@ def _branches(
             raise CheckFailed(f"{place} was not intervened on, yet its outcome differs from its trunk's")
         if by_delay and next(iter(by_delay.values()))["y0"] != row["y0"]:
             raise CheckFailed(f"{place}: y0 differs from the same episode's at another delay; a trunk has one outcome")
+        for name in ("turns_0", "actions_0"):
+            if by_delay and next(iter(by_delay.values())).get(name) != row.get(name):
+                raise CheckFailed(f"{place}: {name} differs from the same episode's at another delay; it has one trunk")
         by_delay[row["delay"]] = row
     return branches
 

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from math import fsum
 
-from pipeline.evaluation.lookup import HeldOut, HeldOutSet, Outcome, play
+from pipeline.evaluation.lookup import KINDS, HeldOut, HeldOutSet, Outcome, play
 from pipeline.router.joint import CHOICE, VIEWS
 from pipeline.router.model import Router
 
@@ -44,12 +45,20 @@ def at_random(episodes: Sequence[HeldOut], like: Sequence[Outcome], operator: st
     outcomes = []
     for episode in episodes:
         y, intervened = float(episode.y0), 0.0
+        spent = []
         for delay, probability in share.items():
             ym, going = episode.branches[delay]
             y += probability / over * (ym - episode.y0)
             intervened += probability / over * going
+            if going:
+                spent.append((probability / over, episode.extra.get(operator, {}).get(delay, {})))
+        extra = {
+            kind: fsum(chance * units[kind] for chance, units in spent)
+            for kind in KINDS
+            if all(kind in units for _, units in spent)
+        }
         outcomes.append(
-            Outcome(episode.task, episode.condition, episode.folder, episode.y0, y, intervened, None, operator)
+            Outcome(episode.task, episode.condition, episode.folder, episode.y0, y, intervened, None, operator, extra)
         )
     return outcomes
 
@@ -65,4 +74,7 @@ def _best(episode: HeldOut, operator: str) -> Outcome:
     ]
     delay, _, name = min(rescues, default=(None, None, None))
     y = episode.y0 if delay is None else 1
-    return Outcome(episode.task, episode.condition, episode.folder, episode.y0, y, delay is not None, delay, name)
+    extra = episode.extra.get(name, {}).get(delay, {})
+    return Outcome(
+        episode.task, episode.condition, episode.folder, episode.y0, y, delay is not None, delay, name, extra
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.evaluation.costs import COST_UNITS, cost_curve, looks, per_net_rescue
+from pipeline.evaluation.costs import COST_UNITS, cost_curve, costs, looks, per_net_rescue
 from pipeline.evaluation.lookup import HeldOutSet, Outcome
 from pipeline.evaluation.paired import differences, paired_figures, total
 from pipeline.evaluation.policies import outcomes_by_policy
@@ -40,6 +40,7 @@ def summarise(router: Router, found: HeldOutSet, resamples: int, seed: int) -> d
     return {
         "policies": rows,
         "differences": differences(played, resamples, seed),
+        "costs": costs(played, resamples, seed),
         "cost_curve": cost_curve(played, resamples, seed),
         "planned": {"tasks": found.planned_tasks, "episodes": found.planned_episodes},
         "evaluable": {"tasks": len({episode.task for episode in found.episodes}), "episodes": len(found.episodes)},

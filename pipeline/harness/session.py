@@ -7,7 +7,7 @@ and that is what the hashes at the fork check.
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.agents.protocol import Agent, Completion, ContextLimit, InfrastructureError, Message
 from pipeline.config.models import Harness
@@ -73,8 +73,8 @@ class Session:
             except InfrastructureError:
                 self.exit = "infrastructure"
             else:
-                self._count_tokens(completion)
                 self.advance(completion.text)
+                self._count_tokens(completion)
         return self.episode(agent)
 
     def advance(self, output: str) -> None:
@@ -191,6 +191,9 @@ class Session:
         )
 
     def _count_tokens(self, completion: Completion) -> None:
-        for name in ("prompt_tokens", "completion_tokens"):
-            if (spent := getattr(completion, name)) is not None:
-                setattr(self, name, (getattr(self, name) or 0) + spent)
+        """Add a call's tokens to the episode's and note them with the step that the call made."""
+        spent = {name: getattr(completion, name) for name in ("prompt_tokens", "completion_tokens")}
+        self.steps[-1] = replace(self.steps[-1], **spent)
+        for name, count in spent.items():
+            if count is not None:
+                setattr(self, name, (getattr(self, name) or 0) + count)

@@ -14,6 +14,12 @@ SELECT
     condition,
     success,
     episode_key,
+    turns,
+    actions,
+    prompt_tokens,
+    completion_tokens,
+    -- Cast by name: in files of earlier versions the steps lack their tokens, which are null then.
+    CAST(steps AS STRUCT(kind VARCHAR, prompt_tokens BIGINT, completion_tokens BIGINT)[]) AS spent,
     CASE WHEN exit = 'infrastructure' THEN coalesce(excluded, 'infrastructure') ELSE excluded END AS excluded,
     -- The altered reply reads as the true one. A list of admissible actions, where the prompt carries one, is set aside.
     condition <> 'clean' AND coalesce(
@@ -33,6 +39,11 @@ SELECT
     operator,
     success,
     episode_key,
+    turns,
+    actions,
+    prompt_tokens,
+    completion_tokens,
+    len(list_filter(steps, lambda step: step.kind <> 'recover')) AS own_turns,
     intervened,
     carried_forward,
     CASE WHEN exit = 'infrastructure' THEN coalesce(excluded, 'infrastructure') ELSE excluded END AS excluded,

@@ -15,7 +15,8 @@ class Step:
     `output` is the agent's text of that turn (of a `recover` step: the harness's line), `action` what was sent to the
     environment (None where nothing was), `observation_true` the environment's reply to it, `observation_shown` the text
     that the agent was shown. `state_hash` identifies the environment after the step, `transcript_hash` all messages up
-    to and including this step's reply; both are sha256 in hex.
+    to and including this step's reply; both are sha256 in hex. The tokens are those of the model call that made the step:
+    None where there was none (reset, a recovery, a replayed prefix) or the agent counts none.
     """
 
     index: int
@@ -27,6 +28,8 @@ class Step:
     state_hash: str
     transcript_hash: str
     rejection: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
 
 
 @dataclass(slots=True)

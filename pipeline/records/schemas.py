@@ -31,6 +31,13 @@ STEP = pa.struct(
         _field("state_hash", TEXT, "sha256 of true observation, facts and admissible actions after the step"),
         _field("transcript_hash", TEXT, "running sha256 of all messages up to this step's reply"),
         _field("rejection", TEXT, "why the environment refused: shared-place, rejected; null where it did not", True),
+        _field(
+            "prompt_tokens",
+            WHOLE,
+            "prompt tokens of the model call that made the step, null where there was none or none are counted",
+            True,
+        ),
+        _field("completion_tokens", WHOLE, "completion tokens of that call, null likewise", True),
     ]
 )
 
@@ -77,6 +84,18 @@ EPISODE = [
         "key of the episode in the store; null where none was played to an outcome (carried forward, excluded)",
         True,
     ),
+]
+
+# What an episode spends besides its recovery: of the trunk (0) and of the branch (m), null in tables that don't tell.
+SPENT = [
+    _field(f"{kind}_{side}", WHOLE, f"{meaning} of the {whose}{more}", True)
+    for kind, meaning, more in (
+        ("turns", "turns in the whole episode", ""),
+        ("actions", "environment actions in the whole episode", ""),
+        ("prompt_tokens", "prompt tokens of the model calls after the fork", "; null where not counted"),
+        ("completion_tokens", "completion tokens of these calls", "; null where not counted"),
+    )
+    for side, whose in (("0", "trunk"), ("m", "branch"))
 ]
 
 SIGNALS = ("p_err", "p_0", "p_1", "s_R", "s_H", "u")
@@ -162,6 +181,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             _field("transcript_hash", TEXT, "transcript hash at the fork"),
             _field("trunk_key", TEXT, "key of the trunk's episode in the store, null where the tables name none", True),
             _field("branch_key", TEXT, "key of the branch's episode, null where it was carried forward", True),
+            *SPENT,
         ]
     ),
     "exclusions": pa.schema(
@@ -242,11 +262,11 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
 }
 
-# Columns that a table may lack, such as one that others made: they read as null.
+# Columns that tables of others, and of earlier versions, may lack; they count as null.
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "trajectories": ("episode_key",),
     "forks": ("episode_key",),
-    "pairs": ("trunk_key", "branch_key"),
+    "pairs": ("trunk_key", "branch_key", *(field.name for field in SPENT)),
 }
 
 # What names a row: no two rows of a table share it.

@@ -40,17 +40,25 @@ def resampled_means(
     means in drawn order, on the scale of the values. Raises ValueError without clusters or with an empty one.
     """
     pairs = np.column_stack([np.asarray(sums, dtype=np.int64), np.asarray(sizes, dtype=np.int64)])
-    if len(pairs) == 0 or pairs[:, 1].min() < 1:
+    totals = resampled_totals(pairs, resamples, np.random.default_rng(0) if rng is None else rng)
+    return totals[:, 0] / totals[:, 1]
+
+
+def resampled_totals(rows: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Column totals of each bootstrap resample of the clusters.
+
+    `rows` is clusters x columns; the last column is the clusters' sizes, at least 1. Returns resamples x columns in drawn
+    order. Columns of one call are resampled together. Raises ValueError without clusters or with an empty one.
+    """
+    if len(rows) == 0 or rows[:, -1].min() < 1:
         raise ValueError("the bootstrap needs at least one cluster, and at least one value in each")
-    rng = np.random.default_rng(0) if rng is None else rng
-    distinct, multiplicity = (part[::-1] for part in np.unique(pairs, axis=0, return_counts=True))
-    means = np.empty(resamples)
+    distinct, multiplicity = (part[::-1] for part in np.unique(rows, axis=0, return_counts=True))
+    totals = np.empty((resamples, rows.shape[1]), dtype=rows.dtype)
     block = max(1, _BLOCK_CELLS // len(distinct))
     for start in range(0, resamples, block):
         count = min(block, resamples - start)
-        totals = rng.multinomial(len(pairs), multiplicity / len(pairs), size=count) @ distinct
-        means[start : start + count] = totals[:, 0] / totals[:, 1]
-    return means
+        totals[start : start + count] = rng.multinomial(len(rows), multiplicity / len(rows), size=count) @ distinct
+    return totals
 
 
 def percentile_interval(
