@@ -18,6 +18,7 @@ import yaml
 
 from pipeline.config.document import keys, reruns
 from pipeline.config.load import merge
+from pipeline.config.scopes import BY_CONDITION_AND_OPERATOR, concerns
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -37,6 +38,7 @@ BASE = {
 }
 # Another valid value of each key, under a cohort's name where the key is a cohort's.
 OTHER = {
+    "store": "elsewhere",
     "games.generate.seed": 2,
     "games.generate.splits": {"train": 13},
     "games.generate.task_types": ["pick_and_place_simple"],
@@ -167,10 +169,22 @@ def overlay(key, value):
 
 def expected(key, before, after):
     """First outputs of the jobs that the table says, of jobs that are new, of the study's record, and what follows."""
-    rules = {RULES.get(stage, stage) for stage in reruns(key)}
+    rules = {RULES.get(stage, stage) for stage in reruns(key)} | ({"study"} if key != "store" else set())
     known = {job.outputs[0] for job in before}
-    start = {job.outputs[0] for job in after if job.rule in rules or job.rule == "study" or job.outputs[0] not in known}
+    start = {
+        job.outputs[0] for job in after if (job.rule in rules and matters(key, job)) or job.outputs[0] not in known
+    }
     return closure(after, start)
+
+
+def matters(key, job):
+    """Whether a key matters to the condition and the operator of a trunk's or fork's job."""
+    section, _, last = key.rpartition(".")
+    told = {"protocol.alteration": "condition", "protocol.texts": "operator"}.get(section)
+    if told is None or job.rule not in BY_CONDITION_AND_OPERATOR:
+        return True
+    name = re.search(rf"/{told}=([^/]+)/", job.outputs[0])
+    return name is None or concerns(section, name[1], last)
 
 
 def walk(key):
