@@ -30,7 +30,7 @@ from pipeline.harness.player import Settings, Unit
 from pipeline.records.tables import read_rows, write_rows
 from pipeline.runtime.notes import noted
 from pipeline.runtime.workers import WorkerDied
-from pipeline.store import episodes
+from pipeline.store import episodes, listing
 from pipeline.store.entry import Damaged, decode, encode, key_of
 from pipeline.store.episodes import EpisodeStore
 
@@ -459,6 +459,23 @@ def test_another_study_generates_nothing_that_is_there(world, tmp_path):
     assert (tmp_path / "mine.parquet").read_bytes() == (tmp_path / "theirs.parquet").read_bytes()
 
 
+def test_damaged_entries_of_a_finished_job_are_named_and_played_again(world, tmp_path):
+    store, out = tmp_path / "store", tmp_path / "part.parquet"
+    assert subprocess.run(command(world, out, store), capture_output=True, check=False).returncode == 0
+    table, whole = out.read_bytes(), {path: path.read_bytes() for path in entries(store)}
+    torn, cut, *rest = whole
+    _flip(torn)
+    cut.write_bytes(whole[cut][:100])
+    out.unlink()
+    done = subprocess.run(command(world, out, store), capture_output=True, text=True, check=False)
+    assert f"store: {len(rest)} episodes found, 2 generated" in done.stderr
+    assert all(
+        f"{path.name} does not have the checksum that it names; set aside" in done.stderr for path in (torn, cut)
+    )
+    assert out.read_bytes() == table
+    assert {path: path.read_bytes() for path in entries(store)} == whole
+
+
 def test_a_branch_names_its_episode_and_a_carried_one_none(world, tmp_path):
     rows = [row for delay in (1, 40) for row in test_forks.fork(world, tmp_path / "part.parquet", delay=delay)]
     assert {row["carried_forward"] for row in rows} == {True, False}
@@ -603,6 +620,22 @@ def test_collect_removes_what_no_table_names_once_it_is_old(shared, tmp_path):
     assert collected(store, results, "--older-than", 1) == {*found[:6], found[9]}
     assert (store.folder / "episodes" / ".new.part").exists()
     assert collected(store, results / "one", "--older-than", 0) == set(found[:4])
+
+
+def test_listing_and_collecting_open_no_entry_and_list_each_folder_once(shared, tmp_path, monkeypatch):
+    """What makes 10^6 entries a matter of seconds: names and one stat each, nothing quadratic, nothing read."""
+    store, found = shared
+    for number in range(2000):
+        path = store.path(key_of({"empty": number}))
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"")
+        os.utime(path, (0, 0))
+    listed, real = [], os.scandir
+    monkeypatch.setattr(listing.os, "scandir", lambda folder: listed.append(str(folder)) or real(folder))
+    monkeypatch.setattr(episodes, "decode", None)
+    assert collected(store, tmp_path / "results") == set(found)
+    mine = [folder for folder in listed if folder.startswith(str(store.folder))]
+    assert len(mine) == len(set(mine)) <= 257
 
 
 def test_collect_refuses_where_it_cannot_know(shared, tmp_path):

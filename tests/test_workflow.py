@@ -218,6 +218,17 @@ def test_another_study_in_the_same_store_generates_no_episode(finished, tmp_path
 
 
 @pytest.mark.slow
+def test_a_study_of_more_games_makes_only_those(finished, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    overlay = {"study": "more", "games": {"generate": {"splits": {"train": 32, "valid_seen": 15}}}}
+    (copy / "overlay.yaml").write_text(yaml.safe_dump(overlay))
+    snakemake(copy, "results/more/games/games.parquet", configs=(STUDY, "overlay.yaml"))
+    assert "games: 3 made, 44 kept" in (copy / "results/more/logs/games.log").read_text()
+    assert len(list((copy / "results/games").iterdir())) == 1
+
+
+@pytest.mark.slow
 def test_what_the_store_holds_is_what_the_tables_name(finished):
     done = subprocess.run([str(BIN / "cir"), "store", "status", "--format", "json"], cwd=finished, capture_output=True,
                           text=True, check=True, env={k: v for k, v in os.environ.items() if k != "CIR_STORE"})  # fmt: skip
