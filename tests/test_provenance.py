@@ -188,6 +188,24 @@ def test_an_episodes_code_is_what_plays_it(tmp_path, monkeypatch, file, old, new
     assert {name for name in before if before[name] != after[name]} == ({changed} if changed else set())
 
 
+@pytest.mark.parametrize(("file", "kind"), [("openai.py", "openai"), ("scripted/policy.py", "scripted")])
+def test_a_job_sees_the_code_of_its_own_kind_of_agent(tmp_path, monkeypatch, file, kind):
+    from pipeline.agents.registry import AGENTS, packages_but
+
+    def digests():
+        _forget()
+        return {name: code.code_digest("pipeline.forks.command:fork", packages_but(name)) for name in AGENTS}
+
+    shutil.copytree(code.ROOT / "pipeline", tmp_path / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code, "ROOT", tmp_path)
+    before = digests()
+    path = tmp_path / "pipeline" / "agents" / file
+    path.write_text(path.read_text() + "\nADDED = 1\n")
+    after = digests()
+    _forget()
+    assert [name for name in before if before[name] != after[name]] == [kind]
+
+
 def test_place_does_not_matter(project, tmp_path, monkeypatch):
     before = digest("pipeline.a:go")
     shutil.copytree(tmp_path / "pipeline", tmp_path / "elsewhere" / "pipeline")
