@@ -26,5 +26,5 @@ rule fork:
         code=code_digest("pipeline.forks.command:fork", OTHER_AGENTS),
     shell:
         "cir fork --delay {wildcards.delay} --operator {wildcards.operator} --trunk {input.trunk:q}"
-        " --translations {input.translations:q} --settings {params.settings:q} --store {STORE:q} --threads {threads}"
+        " --translations {input.translations:q} --settings {params.settings:q} --threads {threads}"
         " --out {output.part:q} > {log} 2>&1"

@@ -47,7 +47,7 @@ rule factual:
         code=code_digest("pipeline.trajectories.command:factual", OTHER_AGENTS),
     shell:
         "cir factual --cohort {wildcards.cohort} --candidates {input.candidates:q} --translations {input.translations:q}"
-        " --settings {params.settings:q} --store {STORE:q} --threads {threads} --out {output.factual:q} > {log} 2>&1"
+        " --settings {params.settings:q} --threads {threads} --out {output.factual:q} > {log} 2>&1"
 
 
 rule settle:
@@ -91,4 +91,4 @@ rule trunk:
     shell:
         "cir trunk --cohort {wildcards.cohort} --condition {wildcards.condition} --cohorts {input.cohorts:q}"
         " --factual {input.factual:q} --translations {input.translations:q} --settings {params.settings:q}"
-        " --store {STORE:q} --threads {threads} --out {output.trunk:q} > {log} 2>&1"
+        " --threads {threads} --out {output.trunk:q} > {log} 2>&1"
