@@ -16,8 +16,9 @@ except CirError as error:
     raise WorkflowError(str(error)) from None
 
 RESULTS = f"results/{STUDY.study}"
-# A global of the shell lines and no param: episodes are the same wherever they are kept, so another place re-runs nothing.
-STORE = STUDY.store
+# Where `cir factual|trunk|fork` keep episodes: no param, since they are the same wherever they are kept and another place
+# must re-run nothing. Every process of the workflow reads this file, on a cluster's nodes too.
+os.environ.update(CIR_STORE=STUDY.store)
 # An edit of another kind of agent concerns no job of this study.
 OTHER_AGENTS = packages_but(STUDY.agent.kind)
 COHORTS = sorted(STUDY.cohorts)

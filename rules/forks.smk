@@ -28,5 +28,5 @@ rule fork:
     shell:
         "cir --record {output.record:q}"
         " fork --delay {wildcards.delay} --operator {wildcards.operator} --trunk {input.trunk:q}"
-        " --translations {input.translations:q} --settings {params.settings:q} --store {STORE:q} --threads {threads}"
+        " --translations {input.translations:q} --settings {params.settings:q} --threads {threads}"
         " --out {output.part:q} > {log} 2>&1"

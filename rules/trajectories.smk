@@ -51,7 +51,7 @@ rule factual:
     shell:
         "cir --record {output.record:q}"
         " factual --cohort {wildcards.cohort} --candidates {input.candidates:q} --translations {input.translations:q}"
-        " --settings {params.settings:q} --store {STORE:q} --threads {threads} --out {output.factual:q} > {log} 2>&1"
+        " --settings {params.settings:q} --threads {threads} --out {output.factual:q} > {log} 2>&1"
 
 
 rule settle:
@@ -99,4 +99,4 @@ rule trunk:
         "cir --record {output.record:q}"
         " trunk --cohort {wildcards.cohort} --condition {wildcards.condition} --cohorts {input.cohorts:q}"
         " --factual {input.factual:q} --translations {input.translations:q} --settings {params.settings:q}"
-        " --store {STORE:q} --threads {threads} --out {output.trunk:q} > {log} 2>&1"
+        " --threads {threads} --out {output.trunk:q} > {log} 2>&1"

@@ -5,6 +5,7 @@ import io
 import json
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -90,6 +91,33 @@ def test_every_planned_unit_becomes_a_pair(study):
         ("stale-2", "none", "unchanged-failure"), ("stale-2", "refresh", "rescue"),
     }  # fmt: skip
     assert not any(row["null_alteration"] for row in pairs)
+
+
+def test_a_pair_names_its_two_episodes(study):
+    def change(kind, rows):
+        if kind == "trunk":
+            return [row | {"episode_key": f"{row['condition']} {row['task']}"} for row in rows]
+        if kind == "branch" and rows[0]["operator"] == "refresh":
+            return [row | {"episode_key": f"branch of {row['task']}"} for row in rows]
+        return rows
+
+    pairs, _ = paired(study(change))
+    for row in pairs:
+        assert row["trunk_key"] == f"{row['condition']} {row['task']}"
+        assert row["branch_key"] == (f"branch of {row['task']}" if row["operator"] == "refresh" else None)
+
+
+def test_tables_without_keys_pair_as_before(study):
+    """Tables that others made name no episode: the column may be missing, in all files or in some."""
+    folder = study()
+    files = [*folder.glob("trajectories/**/*.parquet"), *folder.glob("forks/**/*.parquet")]
+    whole = paired(folder)
+    for some in (files[:3], files):
+        for path in some:
+            if "episode_key" in pq.read_schema(path).names:
+                pq.write_table(pq.read_table(path).drop_columns(["episode_key"]), path)
+        assert paired(folder) == whole
+    assert all(row["trunk_key"] is None for row in whole[0])
 
 
 def test_a_leftover_file_of_another_config_is_not_read(study):

@@ -170,8 +170,12 @@ def test_a_finished_study_has_nothing_to_do_wherever_it_is_copied(finished, tmp_
         ({"statistics": {"seed": 1}}, {"effects": 1, "evaluate": 1, "report": 1}),
         ({"protocol": {"delays": [0, 1, 2, 4, 3]}}, {"fork": 2 * 4 * 4}),
         ({"agent": {"parameters": {"revisit": False}}}, {"factual": 2, "trunk": 8, "fork": 2 * 64}),
+        # Texts re-run the jobs of those operators and conditions that show them.
+        ({"protocol": {"texts": {"replan_text": "Think."}}}, {"trunk": 0, "fork": 2 * 4 * 4}),
+        ({"protocol": {"texts": {"look_line": "look around"}}}, {"trunk": 0, "fork": 2 * 4 * 4 * 2}),
+        ({"protocol": {"alteration": {"missing_text": "?"}}}, {"settle": 0, "trunk": 2, "fork": 2 * 4 * 4}),
     ],
-    ids=["lambda", "seed", "delay", "agent"],
+    ids=["lambda", "seed", "delay", "agent", "replan", "look", "missing"],
 )
 def test_a_changed_key_re_runs_what_depends_on_it(finished, overlay, expected, tmp_path):
     path = tmp_path / "overlay.yaml"
@@ -182,6 +186,57 @@ def test_a_changed_key_re_runs_what_depends_on_it(finished, overlay, expected, t
     assert not early & set(jobs)
     if "fork" not in expected:
         assert not {"factual", "settle", "trunk", "fork", "pairs"} & set(jobs)
+
+
+@pytest.mark.slow
+def test_another_store_re_runs_nothing(finished, tmp_path):
+    path = tmp_path / "overlay.yaml"
+    path.write_text(yaml.safe_dump({"store": "elsewhere/store"}))
+    assert planned(finished, STUDY, str(path)) == {}
+
+
+@pytest.mark.slow
+def test_another_study_in_the_same_store_generates_no_episode(finished, tmp_path):
+    """The same tasks under another name, with a delay and an operator less: every job finds what it needs."""
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    entries = {path.name: path.stat().st_ino for path in copy.rglob("*.episode")}
+    overlay = {"study": "theirs", "protocol": {"delays": [1, 2, 4], "operators": ["none", "refresh", "replan-only"]}}
+    (copy / "overlay.yaml").write_text(yaml.safe_dump(overlay))
+    snakemake(copy, configs=(STUDY, "overlay.yaml"))
+    said = [
+        line
+        for log in (copy / "results/theirs/logs").rglob("*.log")
+        for line in log.read_text().splitlines()
+        if line.startswith("store: ")
+    ]
+    assert len(said) == 2 + 8 + 2 * 4 * 3 * 3
+    assert all(line.endswith("found, 0 generated") for line in said)
+    assert {path.name: path.stat().st_ino for path in copy.rglob("*.episode")} == entries
+    for part in sorted((copy / "results/theirs/forks").rglob("*.parquet")):
+        assert part.read_bytes() == (copy / "results/test" / part.relative_to(copy / "results/theirs")).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_study_of_more_games_makes_only_those(finished, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    overlay = {"study": "more", "games": {"generate": {"splits": {"train": 32, "valid_seen": 15}}}}
+    (copy / "overlay.yaml").write_text(yaml.safe_dump(overlay))
+    snakemake(copy, "results/more/games/games.parquet", configs=(STUDY, "overlay.yaml"))
+    assert "games: 3 made, 44 kept" in (copy / "results/more/logs/games.log").read_text()
+    assert len(list((copy / "results/games").iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_what_the_store_holds_is_what_the_tables_name(finished):
+    done = subprocess.run([str(BIN / "cir"), "store", "status", "--format", "json"], cwd=finished, capture_output=True,
+                          text=True, check=True, env={k: v for k, v in os.environ.items() if k != "CIR_STORE"})  # fmt: skip
+    told = json.loads(done.stdout)
+    assert told["entries"] > 1000
+    assert (told["unreferenced"], told["damaged"], told["parts"]) == (0, 0, 0)
+    assert [(row["study"], row["missing"]) for row in told["studies"]] == [("results/test", 0)]
+    assert told["studies"][0]["episodes"] == told["entries"]
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ Study, cohort, paths, threads and the texts of other operators or conditions are
 """
 
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pipeline.environment import Translation
@@ -57,8 +57,11 @@ def player_code() -> str:
 
 @cache
 def engine() -> str:
-    """Version of the planner's library that is installed here."""
-    return version(ENGINE)
+    """Version of the planner's library that is installed here. Raises BadInput where it is missing."""
+    try:
+        return version(ENGINE)
+    except PackageNotFoundError as error:
+        raise BadInput(f"the package {ENGINE} is not installed; run `make setup`") from error
 
 
 def _game(unit: Unit) -> dict[str, Any]:

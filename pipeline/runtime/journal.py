@@ -1,4 +1,7 @@
-"""A journal of finished episodes beside a job's output: a killed job goes on where it was (one JSON line an episode)."""
+"""A journal of finished episodes beside a job's output: a killed job goes on where it was (one JSON line an episode).
+
+Only the live check keeps one: it plays to check what the episode store holds, so it takes nothing from there.
+"""
 
 import json
 import os

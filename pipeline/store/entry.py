@@ -7,17 +7,18 @@ JSON (`size` bytes), zstd. Entries are verified on every read, so nothing else a
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from pipeline.records.canonical import bytes_sha256, canonical_json, digest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMAT = 1
 MAGIC = b"cir-episode/%d " % FORMAT
 SUFFIX = ".episode"
 _HEAD = len(MAGIC) + 64 + 1
-_ZSTD = pa.Codec("zstd")
 
 
 class Damaged(Exception):
@@ -47,7 +48,7 @@ def encode(inputs: Mapping[str, Any], row: Mapping[str, Any]) -> bytes:
     """The entry's bytes. Raises ValueError or TypeError for a row that is no JSON: a fault of the caller."""
     payload = canonical_json(row).encode()
     head = canonical_json({"inputs": inputs, "key": key_of(inputs), "size": len(payload)}).encode()
-    body = head + b"\n" + _ZSTD.compress(payload, asbytes=True)
+    body = head + b"\n" + _zstd().compress(payload, asbytes=True)
     return MAGIC + bytes_sha256(body).encode() + b"\n" + body
 
 
@@ -63,9 +64,17 @@ def decode(data: bytes, key: str) -> Entry:
         head, _, packed = body.partition(b"\n")
         named = json.loads(head)
         inputs, size = named["inputs"], named["size"]
-        row = json.loads(_ZSTD.decompress(packed, decompressed_size=size, asbytes=True))
-    except (ValueError, KeyError, TypeError, pa.ArrowException, OSError) as error:
+        row = json.loads(_zstd().decompress(packed, decompressed_size=size, asbytes=True))
+    except (ValueError, KeyError, TypeError, OSError) as error:  # Arrow's own are of these kinds
         raise Damaged(f"cannot be unpacked ({error})") from error
     if named.get("key") != key or key_of(inputs) != key:
         raise Damaged("belongs to another key")
     return Entry(key, inputs, row)
+
+
+@cache
+def _zstd() -> "pa.Codec":
+    # Imported late: worker processes read this module and never an entry.
+    import pyarrow as pa
+
+    return pa.Codec("zstd")

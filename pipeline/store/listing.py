@@ -37,10 +37,13 @@ def entries(store: Path) -> Iterator[Found]:
     root = store / EPISODES
     try:
         with os.scandir(root) as found:
-            folders = [root, *(Path(one.path) for one in found if one.is_dir(follow_symlinks=False))]
-        for folder in folders:
-            with os.scandir(folder) as files:
-                yield from _files(files)
+            top = list(found)
+        # Probes of writers lie beside the folders.
+        yield from _files(top)
+        for folder in top:
+            if folder.is_dir(follow_symlinks=False):
+                with os.scandir(folder.path) as files:
+                    yield from _files(files)
     except FileNotFoundError:
         return
     except OSError as error:
