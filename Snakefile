@@ -20,4 +20,19 @@ rule all:
     input:
         f"{RESULTS}/report/index.html",
         # An agent behind a server may answer one prefix in two ways; its live check is asked for by name.
-        rules.live.output.live if STUDY.agent.kind == "scripted" else [],
+        [rules.live.output.live, rules.live.output.record] if STUDY.agent.kind == "scripted" else [],
+        # Asked for by name: a result without its record, such as one of an earlier version, is made again.
+        [rule.output.record for rule in (rules.games, rules.draw, rules.translations, rules.settle, rules.pairs)],
+        [
+            rule.output.record
+            for rule in (rules.effects, rules.features, rules.fit, rules.evaluate, rules.study, rules.report)
+        ],
+        expand(rules.factual.output.record, cohort=COHORTS),
+        expand(rules.trunk.output.record, cohort=COHORTS, condition=STUDY.protocol.conditions),
+        expand(
+            rules.fork.output.record,
+            cohort=COHORTS,
+            condition=STUDY.protocol.conditions,
+            delay=STUDY.protocol.delays,
+            operator=STUDY.protocol.operators,
+        ),
