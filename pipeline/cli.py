@@ -66,6 +66,12 @@ COMMANDS: list[tuple[str, str, str, str]] = [
     ("evaluation", "live", "pipeline.evaluation.live_command:live", "Play held-out episodes with the router deciding."),
     ("evaluation", "value", "pipeline.evaluation.value_command:value", "A policy's value from a log without pairs."),
     ("report", "report", "pipeline.report.command:report", "Write the study's page and figures."),
+    (
+        "audit",
+        "audit",
+        "pipeline.audit.command:audit",
+        "Check a finished study: hashes, origins, planned units, code.",
+    ),
     ("config", "config", "pipeline.config.command:config", "Check a study's config; regenerate its schema and docs."),
 ]
 
