@@ -72,6 +72,18 @@ COMMANDS: list[tuple[str, str, str, str]] = [
         "pipeline.audit.command:audit",
         "Check a finished study: hashes, origins, planned units, code.",
     ),
+    (
+        "audit",
+        "trace",
+        "pipeline.audit.trace_command:trace",
+        "What an artifact was made from; the episodes behind a number.",
+    ),
+    (
+        "audit",
+        "export-crate",
+        "pipeline.audit.crate_command:export_crate",
+        "The study as a Workflow Run RO-Crate.",
+    ),
     ("config", "config", "pipeline.config.command:config", "Check a study's config; regenerate its schema and docs."),
 ]
 
