@@ -1,8 +1,10 @@
 """The audit finds and names every fault put into a real finished study, and a clean one is clean wherever it lies."""
 
 import json
+import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,10 +13,12 @@ import pytest
 import small_study
 from small_study import ROOT
 
+from pipeline.audit.cells import behind_effects, behind_policy
 from pipeline.audit.checks import audited
 from pipeline.audit.plan import planned
 from pipeline.audit.study import config_of, read_study
 from pipeline.config.load import parse_study
+from pipeline.errors import BadInput
 from pipeline.provenance.record import parsed, rendered, sealed
 from pipeline.records.canonical import file_sha256
 
@@ -328,3 +332,209 @@ def test_the_plan_knows_every_rule_and_every_rule_leaves_a_record():
     assert {name.split("/")[0] for name in plan} == set(rules)
     assert len(re.findall(r"^\s*record=f\"\{RESULTS\}/provenance/", text, re.MULTILINE)) == len(rules)
     assert len(re.findall(r"shell:\n\s*\"cir --record \{output.record:q\}\"", text)) == len(rules)
+
+
+# --- trace
+
+
+def test_a_lineage_reaches_the_games_and_lists_each_file_once(finished):
+    found = small_study.cir("trace", "outcomes/effects.parquet", "--results", str(finished), "--format", "json")
+    rows = {row["artifact"]: row for row in json.loads(found.stdout)["lineage"]}
+    assert len(rows) == len(json.loads(found.stdout)["lineage"])
+    # effects, pairs, 16 forks, 4 trunks, cohorts, 2 factual, translations, candidates, games table, 20 candidates' games
+    assert len(rows) == 1 + 1 + 16 + 4 + 1 + 2 + 1 + 1 + 1 + 20
+    for name, row in rows.items():
+        if not name.startswith("../games/"):
+            assert row["sha256"] == file_sha256(finished / name)
+        assert set(row["inputs"]) <= set(rows)
+
+
+def test_a_tree_groups_many_inputs_and_shows_all_when_asked(finished):
+    few = small_study.cir("trace", "effects", "--results", str(finished)).stdout.splitlines()
+    whole = small_study.cir("trace", "effects", "--results", str(finished), "--all").stdout.splitlines()
+    assert few[0].startswith("outcomes/effects.parquet  " + file_sha256(finished / "outcomes/effects.parquet")[:8])
+    assert any("… 14 more (fork)" in line for line in few)
+    assert sum("part.parquet" in line for line in few) == 2
+    assert sum("part.parquet" in line for line in whole) == 16
+    assert (
+        sum(line.strip(" │├└─").startswith("games/cohorts.parquet") and "as above" not in line for line in whole) == 1
+    )
+    assert few[-1].startswith("config: study.json")
+
+
+def test_a_graph_has_a_node_for_each_file_and_job(finished):
+    text = small_study.cir("trace", "fork/part", "--results", str(finished)).stderr
+    assert "no record" in text
+    text = small_study.cir("trace", "pairs", "--results", str(finished), "--format", "dot").stdout
+    assert text.startswith("digraph")
+    assert text.count("shape=ellipse") == 1 + 16 + 4 + 1 + 2 + 1 + 1 + 1
+
+
+def outcome(folder, name, task):
+    """Success of a task in a table of episodes, read without the project's code."""
+    rows = pq.ParquetFile(folder / name).read(columns=["task", "success"]).to_pylist()
+    return next(row["success"] for row in rows if row["task"] == task)
+
+
+def test_the_episodes_behind_every_row_of_the_effects_are_its_counts(finished):
+    study = read_study(finished)
+    rows = pq.ParquetFile(finished / "outcomes/effects.parquet").read().to_pylist()
+    assert len(rows) >= 2 * 2 * 2 * 2
+    for row in rows:
+        where = (row["condition"], row["delay"], row["operator"], row["cohort"], row["population"])
+        for cell in ("rescue", "harm", "kept-success", "unchanged-failure"):
+            episodes = behind_effects(study, *where, cell)["episodes"]
+            assert len(episodes) == row[cell.replace("-", "_")]
+            for one in episodes:
+                ends = outcome(finished, one["trunk"], one["task"]), outcome(finished, one["branch"], one["task"])
+                assert ends == (one["y0"], one["ym"])
+                assert cell == CELL[ends]
+
+
+CELL = {
+    (False, True): "rescue",
+    (True, False): "harm",
+    (True, True): "kept-success",
+    (False, False): "unchanged-failure",
+}
+
+
+def test_the_episodes_behind_every_policy_are_its_counts(finished):
+    study = read_study(finished)
+    policies = json.loads((finished / "evaluation/summary.json").read_text())["policies"]
+    for row in policies:
+        if row["policy"] == "random":
+            with pytest.raises(BadInput, match="draws"):
+                behind_policy(study, "random", None)
+            continue
+        found = behind_policy(study, row["policy"], None)
+        assert len(found["episodes"]) == row["episodes"]
+        assert found["counts"]["rescue"] == row["rescue"]
+        assert sum(one["branch"] is not None for one in found["episodes"]) == row["interventions"]
+        for one in found["episodes"]:
+            assert outcome(finished, one["branch"] or one["trunk"], one["task"]) == one["ym"]
+
+
+def test_both_transcripts_of_a_cell_are_shown_from_the_fork_on(finished):
+    done = small_study.cir(
+        "trace", "effects", "--results", str(finished), "--condition", "stale-2", "--delay", "1",
+        "--cell", "kept-success", "--transcripts", "--format", "json",
+    )  # fmt: skip
+    episodes = [one for one in json.loads(done.stdout)["episodes"] if one["transcripts"]["recovered"]]
+    assert episodes
+    for one in episodes:
+        assert one["transcripts"]["recovered"][0] == "> look"
+        assert one["transcripts"]["alone"][0].startswith("> ")
+        trunk = pq.ParquetFile(finished / one["trunk"]).read().to_pylist()
+        steps = next(row["steps"] for row in trunk if row["task"] == one["task"])
+        said = [f"> {step['output']}" for step in steps if step["output"] is not None]
+        alone = [line for line in one["transcripts"]["alone"] if line.startswith("> ")]
+        assert said[-len(alone) :] == alone
+
+
+def test_counts_that_do_not_fit_the_table_end_in_exit_1(study):
+    place = study / "outcomes/effects.parquet"
+    table = pq.ParquetFile(place).read()
+    at = table.column_names.index("harm")
+    pq.write_table(
+        table.set_column(at, table.schema.field(at), pa.array([n + 1 for n in table.column("harm").to_pylist()])), place
+    )
+    new = {"sha256": file_sha256(place), "bytes": place.stat().st_size}
+    reseal(study, "effects", lambda values: values["outputs"][0].update(new))
+    done = small_study.cir("trace", "effects", "--results", str(study), "--condition", "clean", "--delay", "1")
+    assert done.returncode == 1
+    assert "harm, but outcomes/pairs.parquet holds" in done.stderr
+
+
+# --- crate
+
+SEED = """
+import io, json, sys
+import requests
+from requests_cache import CachedSession
+from urllib3 import HTTPResponse
+cache, source, url = sys.argv[1:]
+value = json.load(open(source))
+# The four terms in which version 1.1 of the context differs from the later one that the library brings along.
+value["@context"] |= {name: f"https://bioschemas.org/{name}" for name in ("ComputationalWorkflow", "FormalParameter")}
+value["@context"] |= {name: f"https://bioschemas.org/ComputationalWorkflow#{name}" for name in ("input", "output")}
+body = json.dumps(value).encode()
+session = CachedSession(cache_name=cache, backend="sqlite", expire_after=-1)
+request = requests.Request("GET", url, headers={"Accept": "application/ld+json"}).prepare()
+response = requests.Response()
+response.status_code, response._content, response.url, response.request = 200, body, url, request
+response.headers["Content-Type"] = "application/ld+json"
+response.raw = HTTPResponse(body=io.BytesIO(body), status=200, headers=dict(response.headers), preload_content=False, request_method="GET")
+session.cache.save_response(response, session.cache.create_key(request))
+"""
+
+
+@pytest.fixture(scope="module", params=[(), ("--with-data",)], ids=["by content", "with data"])
+def crate(request, finished, tmp_path_factory):
+    pytest.importorskip("rocrate", reason="the extra `crate` is not installed")
+    out = tmp_path_factory.mktemp("crate") / "crate"
+    done = small_study.cir("export-crate", str(finished), "--out", str(out), *request.param)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_a_crate_names_every_job_and_every_artifact_by_its_hash(crate, finished):
+    graph = json.loads((crate / "ro-crate-metadata.json").read_text())["@graph"]
+    entities = {entity["@id"]: entity for entity in graph}
+    assert len(entities) == len(graph)
+    records = [json.loads(path.read_text()) for path in sorted((finished / "provenance").rglob("*.json"))]
+    actions = [entity for entity in graph if entity["@type"] == "CreateAction"]
+    assert len(actions) == 1 + len(records)
+    hashes = {entity["sha256"] for entity in graph if "sha256" in entity}
+    assert {file["sha256"] for record in records for file in record["outputs"]} <= hashes
+    for action in actions:
+        for part in ("object", "result"):
+            linked = action.get(part, [])
+            for link in linked if isinstance(linked, list) else [linked]:
+                assert link["@id"] in entities
+    assert entities["./"]["mainEntity"] == {"@id": "Snakefile"}
+    assert "ComputationalWorkflow" in entities["Snakefile"]["@type"]
+    for name, entity in entities.items():
+        if "sha256" in entity and not name.startswith("ni:"):
+            assert file_sha256(crate / name) == entity["sha256"]
+
+
+def test_the_profiles_own_validator_finds_the_crate_valid(crate, tmp_path):
+    """ROC_VALIDATOR names the executable; its environment is its own, since its pins need not go with the project's."""
+    tool = os.environ.get("ROC_VALIDATOR") or shutil.which("rocrate-validator")
+    if not tool:
+        pytest.skip(
+            "no rocrate-validator on the PATH or in ROC_VALIDATOR (pip install roc-validator, in an environment of its own)"
+        )
+    import rocrate
+
+    source = Path(rocrate.__file__).parent / "data/ro-crate.jsonld"
+    python = Path(tool).parent / "python"
+    url = "https://w3id.org/ro/crate/1.1/context"
+    # No network: the context is put into the validator's cache, from the copy that the library brings along.
+    subprocess.run([python, "-c", SEED, tmp_path / "cache", source, url], check=True)
+    command = [
+        tool,
+        "-y",
+        "validate",
+        crate,
+        "-p",
+        "workflow-run-crate-0.5",
+        "--offline",
+        "--cache-path",
+        tmp_path / "cache",
+    ]
+    done = subprocess.run(
+        [*command, "-f", "json", "-o", tmp_path / "report.json"], capture_output=True, text=True, check=False
+    )
+    report = (tmp_path / "report.json").read_text() if (tmp_path / "report.json").exists() else ""
+    assert done.returncode == 0, done.stdout + done.stderr + report
+    assert json.loads(report)["passed"] is True
+
+
+def test_a_crate_is_not_written_over_something(finished, tmp_path):
+    pytest.importorskip("rocrate", reason="the extra `crate` is not installed")
+    (tmp_path / "there.zip").write_text("mine")
+    done = small_study.cir("export-crate", str(finished), "--out", str(tmp_path / "there.zip"))
+    assert done.returncode == 2
+    assert (tmp_path / "there.zip").read_text() == "mine"

@@ -158,7 +158,7 @@ class _Builder:
             self.tools[key] = self.add(
                 "SoftwareApplication", f"#cir-{record.job.command.replace(' ', '-')}-{record.code.digest[:12]}",
                 name=f"cir {record.job.command}", softwareVersion=f"{__version__}, code {record.code.digest}{commit}",
-                url="https://www.python.org/", description=f"Function {record.code.function}, on Python {record.environment.python}.",
+                description=f"Function {record.code.function}, on Python {record.environment.python}.",
                 softwareRequirements=[self.package(*item) for item in record.environment.packages.items()],
             )  # fmt: skip
         return self.tools[key]
