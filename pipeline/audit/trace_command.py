@@ -133,7 +133,7 @@ def _print_episodes(study: "Recorded", found: Mapping[str, Any], transcripts: bo
         when = (
             f"{one['operator']} at delay {one['delay']}, after action {one['fork_action']}" if acted else "left alone"
         )
-        click.echo(f"  {when}; alone {_ended(one['y0'])}, with the policy or recovery {_ended(one['ym'])}")
+        click.echo(f"  {when}; alone {_ended(one['y0'])}{', recovered ' + _ended(one['ym']) if acted else ''}")
         sides = [("alone", one["trunk"], one["trunk_key"]), ("recovered", one["branch"], one["branch_key"])]
         for side, file, key in sides[: 1 + acted]:
             click.echo(f"  {side + ':':10} {file}{f'   cir store show {key}' if key else ''}")
