@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -496,7 +497,7 @@ def test_a_crate_names_every_job_and_every_artifact_by_its_hash(crate, finished)
     assert "ComputationalWorkflow" in entities["Snakefile"]["@type"]
     for name, entity in entities.items():
         if "sha256" in entity and not name.startswith("ni:"):
-            assert file_sha256(crate / name) == entity["sha256"]
+            assert file_sha256(crate / unquote(name)) == entity["sha256"]
 
 
 def test_the_profiles_own_validator_finds_the_crate_valid(crate, tmp_path):
