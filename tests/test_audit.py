@@ -500,7 +500,8 @@ def test_a_crate_names_every_job_and_every_artifact_by_its_hash(crate, finished)
             assert file_sha256(crate / unquote(name)) == entity["sha256"]
 
 
-def test_the_profiles_own_validator_finds_the_crate_valid(crate, tmp_path):
+@pytest.mark.parametrize("profile", ["workflow-run-crate-0.5", "provenance-run-crate-0.5"])
+def test_the_profiles_own_validator_finds_the_crate_valid(crate, profile, tmp_path):
     """ROC_VALIDATOR names the executable; its environment is its own, since its pins need not go with the project's."""
     tool = os.environ.get("ROC_VALIDATOR") or shutil.which("rocrate-validator")
     if not tool:
@@ -520,7 +521,7 @@ def test_the_profiles_own_validator_finds_the_crate_valid(crate, tmp_path):
         "validate",
         crate,
         "-p",
-        "workflow-run-crate-0.5",
+        profile,
         "--offline",
         "--cache-path",
         tmp_path / "cache",

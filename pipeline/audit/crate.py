@@ -1,4 +1,7 @@
-"""A study as a Workflow Run RO-Crate: the workflow, its config, every artifact, and one action a job, out of the records."""
+"""A study as a Workflow Run RO-Crate: the workflow, its config, every artifact, and one action a job, out of the records.
+
+It follows the Provenance Run Crate profile too: a step for each command, a control action for each job.
+"""
 
 import base64
 from collections.abc import Iterable, Mapping
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
     "https://w3id.org/ro/wfrun/workflow/0.5": "Workflow Run Crate",
+    "https://w3id.org/ro/wfrun/provenance/0.5": "Provenance Run Crate",
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": "Workflow RO-Crate",
 }
 TERMS = "https://w3id.org/ro/terms/workflow-run#"
@@ -58,6 +62,7 @@ def write_crate(study: Recorded, out: Path, with_data: bool) -> int:
     builder.root(workflow)
     actions = [builder.job(name, record) for name, record in sorted(study.records.items())]
     whole = builder.run(workflow)
+    builder.organised(workflow, whole)
     crate.root_dataset["mentions"] = [whole, *actions]
     (crate.write_zip if out.suffix == ".zip" else crate.write)(out)
     return 1 + len(actions)
@@ -71,6 +76,7 @@ class _Builder:
         self.config = study_config(study)
         self.files: dict[str, Entity] = {}
         self.tools: dict[tuple[str, str], Entity] = {}
+        self.jobs: list[tuple[tuple[str, str], Entity]] = []
         records = study.records.values()
         self.started = min(record.run.started for record in records)
         self.ended = max(_end(record) for record in records)
@@ -112,18 +118,17 @@ class _Builder:
             main=True,
             lang="snakemake",
             lang_version=_packages(self.study).get("snakemake"),
+            properties={"@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"]},
         )
         workflow["name"] = "CIR pipeline"
         workflow["license"] = {"@id": LICENCE}
         workflow["version"] = __version__
         workflow["input"], workflow["output"] = [given], [made]
         rules = sorted((ROOT / "rules").glob("*.smk"))
-        workflow["hasPart"] = [
-            self.crate.add_file(
-                path, f"rules/{path.name}", properties={"name": f"rules/{path.name}", "encodingFormat": "text/plain"}
-            )
-            for path in rules
-        ]
+        for path in rules:
+            name = f"rules/{path.name}"
+            properties = {"name": name, "encodingFormat": "text/plain", "isPartOf": {"@id": workflow.id}}
+            self.crate.add_file(path, name, properties=properties)
         self.file("study.json")["exampleOfWork"] = given
         self.file(PAGE)["exampleOfWork"] = made
         return workflow
@@ -142,13 +147,36 @@ class _Builder:
     def job(self, name: str, record: Record) -> "Entity":
         """One job as an action: its command, what it read, what it wrote, its record."""
         record_file = f"{FOLDER}/{name}.json"
-        return self.add(
+        action = self.add(
             "CreateAction", f"#job-{name.replace('/', '-')}", name=f"cir {record.job.command} ({name})",
             instrument=self.tool(record), object=self.listed(record.inputs), result=self.listed(record.outputs),
             startTime=record.run.started, endTime=_end(record),
             actionStatus="http://schema.org/CompletedActionStatus",
             subjectOf=self.copied(record_file, f"Record of the job {name}"),
         )  # fmt: skip
+        self.jobs.append(((record.job.command, record.code.digest), action))
+        return action
+
+    def organised(self, workflow: "Entity", whole: "Entity") -> None:
+        """The workflow's steps, one a command, and the engine's run: which step each job was an execution of."""
+        steps = {}
+        for position, (key, tool) in enumerate(self.tools.items()):
+            steps[key] = self.add("HowToStep", f"#step-{tool.id[1:]}", position=str(position), workExample=tool)
+        workflow["step"], workflow["hasPart"] = list(steps.values()), list(self.tools.values())
+        version = _packages(self.study).get("snakemake", "unknown")
+        self.add(
+            "OrganizeAction",
+            "#engine-run",
+            name=f"Run of Snakemake {version}",
+            instrument=self.package("snakemake", version),
+            object=[
+                self.add("ControlAction", f"#control-{action.id[1:]}", instrument=steps[key], object=action)
+                for key, action in self.jobs
+            ],
+            result=whole,
+            startTime=self.started,
+            endTime=self.ended,
+        )
 
     def tool(self, record: Record) -> "Entity":
         """The command at the code that ran, with the packages it stands on."""
