@@ -67,6 +67,24 @@ COMMANDS: list[tuple[str, str, str, str]] = [
     ("evaluation", "value", "pipeline.evaluation.value_command:value", "A policy's value from a log without pairs."),
     ("report", "report", "pipeline.report.command:report", "Write the study's page and figures."),
     ("store", "store", "pipeline.store.command:store", "Look into the episode store; collect what no study needs."),
+    (
+        "audit",
+        "audit",
+        "pipeline.audit.command:audit",
+        "Check a finished study: hashes, origins, planned units, code.",
+    ),
+    (
+        "audit",
+        "trace",
+        "pipeline.audit.trace_command:trace",
+        "What an artifact was made from; the episodes behind a number.",
+    ),
+    (
+        "audit",
+        "export-crate",
+        "pipeline.audit.crate_command:export_crate",
+        "The study as a Workflow Run RO-Crate.",
+    ),
     ("config", "config", "pipeline.config.command:config", "Check a study's config; regenerate its schema and docs."),
 ]
 

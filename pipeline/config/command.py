@@ -91,13 +91,14 @@ def record(study: str, out: str) -> None:
 @config.command()
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit 1 where a file is out of date.")
 def docs(only_check: bool) -> None:
-    """Regenerate config/schema.json, the key table of config/README.md, and docs/tables.md from models and schemas.
+    """Regenerate config/schema.json, the key table of config/README.md, docs/tables.md and docs/record.schema.json from models and schemas.
 
     \b
     Example: cir config docs --check
     """
     from pipeline.config.document import schema_text, with_key_table
     from pipeline.errors import BadInput, CheckFailed
+    from pipeline.provenance.record import schema_text as record_schema
     from pipeline.records.document import tables_text
     from pipeline.records.files import write_text
 
@@ -107,6 +108,7 @@ def docs(only_check: bool) -> None:
         FOLDER / "schema.json": schema_text(),
         FOLDER / "README.md": with_key_table((FOLDER / "README.md").read_text("utf-8")),
         Path("docs/tables.md"): tables_text(),
+        Path("docs/record.schema.json"): record_schema(),
     }
     stale = [str(path) for path, text in wanted.items() if not path.exists() or path.read_text("utf-8") != text]
     if only_check and stale:

@@ -39,7 +39,11 @@ def recording(target: str, command: click.Context) -> Iterator[None]:
     found = gpus()
     values = {
         "format": FORMAT,
-        "job": {"name": names.job, "command": command.command_path.partition(" ")[2], "params": params},
+        "job": {
+            "name": names.job,
+            "command": command.command_path.removeprefix(command.find_root().command_path).strip(),
+            "params": params,
+        },
         "inputs": files(inputs, names),
         "outputs": files(outputs, names),
         "code": {"function": function, "digest": code},
