@@ -58,7 +58,7 @@ rule live:
         cohort=EVALUATE,
         trunks=lambda wildcards, input: [f"--trunk={trunk}" for trunk in input.trunks],
         settings=settings(STUDY, "live"),
-        code=code_digest("pipeline.evaluation.live_command:live"),
+        code=code_digest("pipeline.evaluation.live_command:live", OTHER_AGENTS),
     shell:
         "cir --record {output.record:q}"
         " live {input.router:q} {params.trunks:q} --translations {input.translations:q} --decisions {input.decisions:q}"

@@ -23,7 +23,7 @@ VALUES = {
     "job": {"name": "fork/main/clean/1/none", "command": "fork", "params": {"delay": 1, "name": "ä", "share": 0.25}},
     "inputs": [{"path": "a.parquet", "sha256": "0" * 64, "bytes": 3}],
     "outputs": [],
-    "code": {"function": "m:f", "digest": "1" * 64},
+    "code": {"function": "m:f", "digest": "1" * 64, "apart": []},
     "environment": {"python": "3.11", "packages": {"a": "1"}, "commit": None, "dirty": None, "no_commit": "none"},
     "agent": None,
     "seeds": {"a.seed": 3},

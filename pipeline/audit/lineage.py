@@ -73,13 +73,13 @@ def same_code(study: Recorded) -> list[Finding]:
     """Commands whose code is another one now than it was when they ran."""
     from pipeline.provenance.code import code_digest
 
-    ran: dict[tuple[str, str], list[str]] = {}
+    ran: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for name, record in sorted(study.records.items()):
-        ran.setdefault((record.code.function, record.code.digest), []).append(name)
+        ran.setdefault((record.code.function, record.code.digest, tuple(record.code.apart)), []).append(name)
     findings = []
-    for (function, digest), names in sorted(ran.items()):
+    for (function, digest, apart), names in sorted(ran.items()):
         try:
-            now = code_digest(function)
+            now = code_digest(function, apart)
         except (FileNotFoundError, KeyError):
             now = None
         if now != digest:

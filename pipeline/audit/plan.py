@@ -54,10 +54,11 @@ def planned(study: Study) -> dict[str, Planned]:
 
 
 def _jobs(study: Study) -> Iterator[Planned]:
-    def keys(stage: str) -> dict[str, Any]:
-        return {"settings": json.loads(settings(study, stage))}
+    def keys(stage: str, condition: str | None = None, operator: str | None = None) -> dict[str, Any]:
+        return {"settings": json.loads(settings(study, stage, condition, operator))}
 
-    whole = study.model_dump(mode="json", by_alias=True)
+    # Where episodes are kept is a matter of the machine.
+    whole = study.model_dump(mode="json", by_alias=True, exclude={"store"})
     fit, evaluate = role(study, "fit"), role(study, "evaluate")
     drawn = {"resamples": study.statistics.resamples, "seed": study.statistics.seed}
     cohorts, protocol = sorted(study.cohorts), study.protocol
@@ -75,10 +76,10 @@ def _jobs(study: Study) -> Iterator[Planned]:
         yield Planned(f"factual/{c}", "pipeline.trajectories.command:factual", given, (factual_path(c),))
     yield Planned("settle", "pipeline.trajectories.command:settle", keys("settle"), ("games/cohorts.parquet",))
     for c, e in product(cohorts, protocol.conditions):
-        given = keys("trunk") | {"cohort": c, "condition": e}
+        given = keys("trunk", e) | {"cohort": c, "condition": e}
         yield Planned(f"trunk/{c}/{e}", "pipeline.trajectories.command:trunk", given, (trunk_path(c, e),))
     for c, e, d, m in product(cohorts, protocol.conditions, protocol.delays, protocol.operators):
-        given = keys("fork") | {"delay": d, "operator": m, "trunk": trunk_path(c, e)}
+        given = keys("fork", e, m) | {"delay": d, "operator": m, "trunk": trunk_path(c, e)}
         yield Planned(f"fork/{c}/{e}/{d}/{m}", "pipeline.forks.command:fork", given, (fork_path(c, e, d, m),))
     tables = ("outcomes/pairs.parquet", "outcomes/exclusions.parquet")
     yield Planned("pairs", "pipeline.outcomes.command:pairs", keys("pairs"), tables)

@@ -3,6 +3,7 @@
 from importlib.resources import files
 
 from pipeline.agents.protocol import Agent, Message
+from pipeline.agents.registry import packages_but
 from pipeline.config.models import Harness
 from pipeline.errors import BadInput
 from pipeline.records.canonical import bytes_sha256, digest
@@ -33,4 +34,5 @@ def room_text(observation: str) -> str:
 def agent_digest(agent: Agent, harness: Harness) -> str:
     """sha256 of an agent's identity, the rules' template and the harness settings: whose episodes they are."""
     note_fact("agent", dict(agent.identity))
+    note_fact("apart", list(packages_but(agent.identity["kind"])))
     return digest({**agent.identity, "prompt": bytes_sha256(RULES.encode()), "harness": harness.model_dump()})

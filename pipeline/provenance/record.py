@@ -50,6 +50,7 @@ class Code(Part):
     digest: Sha256 = Field(
         description="Digest of that function and all project code it uses (pipeline.provenance.code)."
     )
+    apart: list[str] = Field(description="Packages that did not count: those of other kinds of agent.")
 
 
 class Environment(Part):

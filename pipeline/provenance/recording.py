@@ -34,7 +34,9 @@ def recording(target: str, command: click.Context) -> Iterator[None]:
     names = Names(target, ledger)
     params = named_params(command, names)
     function = f"{command.command.callback.__module__}:{command.command.callback.__name__}"
-    code = params.pop("code", None) or code_digest(function)
+    # Computed here, whatever the caller says: what ran is this process's own code.
+    params.pop("code", None)
+    apart = tuple(ledger.facts.get("apart", ()))
     machine = {name: params.pop(name) for name in MACHINE if name in params}
     found = gpus()
     values = {
@@ -46,7 +48,7 @@ def recording(target: str, command: click.Context) -> Iterator[None]:
         },
         "inputs": files(inputs, names),
         "outputs": files(outputs, names),
-        "code": {"function": function, "digest": code},
+        "code": {"function": function, "digest": code_digest(function, apart), "apart": list(apart)},
         "environment": software(),
         "agent": ledger.facts.get("agent"),
         "seeds": seeds(params),

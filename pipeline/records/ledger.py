@@ -4,7 +4,7 @@ There is one ledger a process, and only while someone asked for one; without it 
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,7 +92,7 @@ def note_root(name: str, path: str | Path) -> None:
         _ledger.roots[name] = os.path.abspath(path)
 
 
-def note_fact(name: str, value: Mapping[str, Any]) -> None:
+def note_fact(name: str, value: Any) -> None:
     """Say what else determined the result, such as who the agent was. JSON-able."""
     if _ledger is not None:
         _ledger.facts[name] = value
