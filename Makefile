@@ -1,4 +1,4 @@
-# make demo | test | setup | lint     (a fresh Debian machine with git, make, Python 3.11 and a compiler needs nothing else)
+# make demo | test | adopt | setup | lint     (a fresh Debian machine with git, make, Python 3.11 and a compiler needs nothing else)
 SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
@@ -7,7 +7,7 @@ STAMP := $(VENV)/installed
 STUDY ?= config/demo.yaml
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test setup lint lock clean
+.PHONY: demo test adopt setup lint lock clean
 
 setup: $(STAMP)
 
@@ -21,6 +21,11 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP)
 	snakemake --profile profiles/local --configfile $(STUDY)
 	@cat results/$$(cir config name $(STUDY))/report/summary.txt
+
+# Takes finished results over in this checkout, whatever their modification times: checked first, then marked up to date.
+adopt: $(STAMP)
+	cir audit results/$$(cir config name $(STUDY)) --study $(STUDY)
+	snakemake --profile profiles/local --configfile $(STUDY) --touch --forceall
 
 test: $(STAMP)
 	pytest -n auto --dist loadfile

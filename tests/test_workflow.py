@@ -162,6 +162,57 @@ def test_a_finished_study_has_nothing_to_do_wherever_it_is_copied(finished, tmp_
     assert planned(copy) == {}
 
 
+def adopt(folder, study=STUDY):
+    """What `make adopt` does."""
+    name = yaml.safe_load((folder / study).read_text())["study"]
+    done = subprocess.run(
+        [str(BIN / "cir"), "audit", f"results/{name}", "--study", study],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    snakemake(folder, "--touch", "--forceall", configs=(study,))
+
+
+@pytest.mark.slow
+def test_a_fresh_checkout_with_new_times_takes_the_results_over(finished, tmp_path):
+    """Audited and touched, nothing runs again and every later change is seen; without, a change would go unnoticed."""
+    fresh = checkout(tmp_path)
+    shutil.copytree(finished / "results", fresh / "results")
+    before = hashes(fresh / "results/test")
+    for number, path in enumerate(sorted(fresh.rglob("*"), key=lambda path: path.name)):
+        os.utime(path, (10**9 + number, 10**9 + number))
+    adopt(fresh)
+    assert hashes(fresh / "results/test") == before
+    assert planned(fresh) == {}
+    (fresh / "overlay.yaml").write_text(yaml.safe_dump({"harness": {"turns": 40}}))
+    assert planned(fresh, STUDY, "overlay.yaml")["fork"] == 2 * 64
+
+
+@pytest.mark.slow
+def test_a_renamed_study_re_runs_nothing(finished, tmp_path):
+    fresh = checkout(tmp_path)
+    shutil.copytree(finished / "results", fresh / "results")
+    (fresh / "results/test").rename(fresh / "results/renamed")
+    text = (fresh / STUDY).read_text()
+    assert "study: test\n" in text
+    (fresh / "renamed.yaml").write_text(text.replace("study: test\n", "study: renamed\n"))
+    adopt(fresh, "renamed.yaml")
+    assert planned(fresh, "renamed.yaml") == {}
+
+
+@pytest.mark.slow
+def test_results_of_another_config_are_not_taken_over(finished):
+    (finished / "other.yaml").write_text(
+        yaml.safe_dump(yaml.safe_load((finished / STUDY).read_text()) | {"harness": {"turns": 40}})
+    )
+    done = subprocess.run(
+        [str(BIN / "cir"), "audit", "results/test", "--study", "other.yaml"],
+        cwd=finished, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "harness.turns was 49, planned 40" in done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("overlay", "expected"),

@@ -43,8 +43,12 @@ def as_planned(study: Recorded, plan: Mapping[str, Planned]) -> list[Finding]:
             what = f"was made by {record.code.function}, the plan says {job.function}"
             findings.append(Finding("stale", where, what, STALE))
         for key, wanted in job.params.items():
-            if not same(record.job.params.get(key), wanted):
-                what = f"ran with another {key} than the study's config gives it{_difference(record.job.params.get(key), wanted)}"
+            have = record.job.params.get(key)
+            if key == "study" and isinstance(have, Mapping):
+                # A study may be renamed together with its folder; what it found stays.
+                have = {**have, "study": wanted["study"]}
+            if not same(have, wanted):
+                what = f"ran with another {key} than the study's config gives it{_difference(have, wanted)}"
                 findings.append(Finding("stale", where, what, STALE))
         made = {file.path for file in record.outputs}
         for path in sorted(set(job.outputs) - made):
