@@ -12,28 +12,29 @@ SHOWN = 200
 
 
 @click.command()
-@click.argument("results", type=click.Path(), metavar="RESULTS/STUDY")
+@click.argument("results", required=False, type=click.Path(), metavar="[RESULTS/STUDY]")
 @click.option(
     "--study", "config", multiple=True, type=click.Path(), help="Hold the records to this config; repeatable."
 )
 @click.option("--games", type=click.Path(), help="Folder that holds json_2.1.1, where it is not where it was.")
 @click.option("--no-code", is_flag=True, help="Leave out the code that is checked out against the code that ran.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="What to print.")
-def audit(results: str, config: tuple[str, ...], games: str | None, no_code: bool, form: str) -> None:
+def audit(results: str | None, config: tuple[str, ...], games: str | None, no_code: bool, form: str) -> None:
     """Check a finished study against its records: every hash, every input's origin, every planned unit, the code.
 
     Prints what is wrong, by name, and exits 1; a clean audit prints what it covered. Works on a folder that was moved or
-    copied from another machine; nothing is written.
+    copied from another machine; nothing is written. Without a folder: the only study under results/.
 
     \b
     Example: cir audit results/demo
     """
     from pipeline.audit.checks import audited
-    from pipeline.audit.study import read_study
+    from pipeline.audit.study import only_study, read_study
     from pipeline.config.load import load_study
     from pipeline.errors import CheckFailed
     from pipeline.records.printing import print_json
 
+    results = results or only_study()
     study = read_study(results, games)
     found = audited(study, load_study(*config) if config else None, not no_code)
     if form == "json":

@@ -82,6 +82,21 @@ def read_study(results: str | Path, games: str | Path | None = None) -> Recorded
     return found if games is not None else _with_official_games(found)
 
 
+def only_study() -> str:
+    """The only study under results/. Raises BadInput with the names where there are several, or none."""
+    found = sorted(path.parent.parent for path in Path("results").glob(f"*/{FOLDER}/study.json"))
+    if len(found) != 1:
+        names = ", ".join(str(path) for path in found) or "none under results/"
+        raise BadInput(f"which study? Name its folder; there are: {names}")
+    return str(found[0])
+
+
+def study_around(artifact: str) -> str | None:
+    """The study's folder that holds a file of that path, None where none does."""
+    above = Path(os.path.abspath(artifact)).parents
+    return next((str(folder) for folder in above if (folder / FOLDER).is_dir()), None)
+
+
 def config_of(study: Recorded) -> Study | None:
     """The study's config: as the record of its own job holds it, else study.json; None where neither can be read."""
     if record := study.records.get("study"):

@@ -1,7 +1,6 @@
 """`cir trace`."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,11 @@ CELL_NAMES = ("rescue", "harm", "kept-success", "unchanged-failure")
 
 @click.command()
 @click.argument("artifact")
-@click.option("--results", type=click.Path(), help="The study's folder.  [default: the only study under results/]")
+@click.option(
+    "--results",
+    type=click.Path(),
+    help="The study's folder.  [default: the one that holds the path, else the only one under results/]",
+)
 @click.option("--condition", help="With effects: the row's condition.")
 @click.option("--delay", type=DELAY, help="With effects: the row's delay.")
 @click.option("--operator", help="With effects: the row's operator.  [default: the router's]")
@@ -69,11 +72,11 @@ def trace(
     """
     from pipeline.audit import trace as lines
     from pipeline.audit.cells import behind_effects, behind_policy
-    from pipeline.audit.study import read_study
+    from pipeline.audit.study import only_study, read_study, study_around
     from pipeline.errors import BadInput
     from pipeline.records.printing import print_json
 
-    study = read_study(results or only_study())
+    study = read_study(results or study_around(artifact) or only_study())
     if artifact == "policy":
         return _print_episodes(study, behind_policy(study, policy or "cir", cell), transcripts, form)
     if policy is not None:
@@ -92,17 +95,6 @@ def trace(
         for line in lines.dot(study, name) if form == "dot" else lines.tree(study, name, everything):
             click.echo(line)
     return None
-
-
-def only_study() -> str:
-    """The only study under results/. Raises BadInput with the names where there are several, or none."""
-    from pipeline.errors import BadInput
-
-    found = sorted(path.parent.parent for path in Path("results").glob("*/provenance/study.json"))
-    if len(found) != 1:
-        names = ", ".join(str(path) for path in found) or "none under results/"
-        raise BadInput(f"--results: which study? There are: {names}")
-    return str(found[0])
 
 
 def _print_episodes(study: "Recorded", found: Mapping[str, Any], transcripts: bool, form: str) -> None:
