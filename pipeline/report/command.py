@@ -22,6 +22,7 @@ def _table(name: str, text: str) -> object:
 @click.option("--oof", type=click.Path(), help="The fit's out-of-fold predictions.")
 @click.option("--trajectories", type=click.Path(), help="Folder of the trunks; with --forks: the fork viewer.")
 @click.option("--forks", type=click.Path(), help="Folder of the branches.")
+@click.option("--audit", type=click.Path(), help="What `cir audit` printed, to be shown as it is.")
 @click.option("--out", required=True, type=click.Path(), help="Page to write; figures/ is written beside it.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="What to print.")
 def report(out: str, form: str, **paths: str | None) -> None:

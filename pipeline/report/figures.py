@@ -24,6 +24,7 @@ CELLS = {
 HUES = ("#0072b3", "#c4569b", "#008a66", "#b07d00", "#5b6cc9", "#8a5a44", "#3e8f9c")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 A_A = "#6e7781"
+_BESIDE = " (published)"
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 
@@ -109,14 +110,18 @@ def effect_intervals(
     with a dashed interval, beside the study's mark of the same keys.
     """
     names = {"effect": "effect_pp", "low": "ci_low_pp", "high": "ci_high_pp"}
+    marked = {row[by] for row in ghosts}
     values = [
-        {"delay": str(row["delay"]), by: row[by], "ghost": ghost} | {short: row[name] for short, name in names.items()}
+        {"delay": str(row["delay"]), by: row[by], "ghost": ghost, "slot": row[by] + (_BESIDE if ghost else "")}
+        | {short: row[name] for short, name in names.items()}
         for some, ghost in ((rows, False), (ghosts, True))
         for row in some
     ]
     hues = _hues(series)
     x = alt.X("delay:O", sort=[str(delay) for delay in delays], title="delay", axis=alt.Axis(labelAngle=0, ticks=False))
-    offset = alt.XOffset(f"{by}:N", sort=list(series), scale=alt.Scale(paddingOuter=0.4))
+    # A published mark stands beside the study's, so that neither hides the other.
+    slots = [slot for name in series for slot in ([name, name + _BESIDE] if name in marked else [name])]
+    offset = alt.XOffset("slot:N", scale=alt.Scale(domain=slots, paddingOuter=0.4))
     scale = alt.Scale(domain=list(domain), nice=True)
     legend = alt.Legend(orient="bottom", columns=2)
     color = alt.Color(
@@ -134,10 +139,9 @@ def effect_intervals(
     if ghosts:
         theirs = alt.Chart().transform_filter("datum.ghost").encode(x=x, xOffset=offset)
         known = theirs.transform_filter("isValid(datum.low) && isValid(datum.high)")
-        # Set beside the study's mark, so that neither hides the other.
         layers += [
-            known.mark_rule(strokeWidth=1, strokeDash=[3, 2], color=MUTED, xOffset=5).encode(y=y, y2=y_end),
-            theirs.mark_point(filled=False, shape="diamond", size=60, color=MUTED, opacity=1, xOffset=5).encode(
+            known.mark_rule(strokeWidth=1, strokeDash=[3, 2], color=MUTED).encode(y=y, y2=y_end),
+            theirs.mark_point(filled=False, shape="diamond", size=60, color=MUTED, opacity=1).encode(
                 y=alt.Y("effect:Q", scale=scale)
             ),
         ]

@@ -33,7 +33,8 @@ class Paths:
     """The files of one study (contracts.md, "Artifacts"); `study` is its whole merged config as JSON.
 
     `decisions` and `oof` are the router's (its curves need both), `trajectories` and `forks` the folders of these stages
-    (the fork viewer needs both, and the former two); None: the page does without.
+    (the fork viewer needs both, and the former two), `audit` what
+    `cir audit` printed, shown as it is; None: the page does without.
     """
 
     study: Path
@@ -48,6 +49,7 @@ class Paths:
     oof: Path | None = None
     trajectories: Path | None = None
     forks: Path | None = None
+    audit: Path | None = None
 
     def __post_init__(self) -> None:
         for one, other in (("decisions", "oof"), ("trajectories", "forks")):
@@ -81,6 +83,7 @@ class Inputs:
     paths: Paths
     decisions: Sequence[Row] = ()
     oof: Sequence[Row] = ()
+    audit: str = ""
 
     @property
     def fit_cohort(self) -> str:
@@ -159,8 +162,18 @@ def read_inputs(paths: Paths) -> Inputs:
         paths=paths,
         decisions=read_decisions(paths.decisions, factual=True)[0] if paths.decisions else (),
         oof=read_rows(paths.oof, "oof") if paths.oof else (),
+        audit=_text(paths.audit) if paths.audit else "",
         **tables,
     )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError as error:
+        raise BadInput(
+            f"{path}: can't be read ({error.strerror}); give what `cir audit` printed, or leave it out"
+        ) from error
 
 
 def _planned(effects: Sequence[Row], study: Study, path: Path) -> None:

@@ -122,6 +122,8 @@ def render(
         notes=inputs.router_record.get("notes", []),
         config=yaml.safe_dump(dict(inputs.config), sort_keys=False, allow_unicode=True, width=100),
         digests=tables.digest_table(inputs),
+        versions=tables.version_table(),
+        audit=inputs.audit,
     )
 
 

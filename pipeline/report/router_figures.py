@@ -62,7 +62,7 @@ def reliability(rows: Sequence[Row], models: Sequence[str], title: str) -> alt.T
     scale = alt.Scale(domain=[0, 1])
     x, y = alt.X("predicted:Q", title="predicted", scale=scale), alt.Y("observed:Q", title="came true", scale=scale)
     diagonal = alt.Chart(alt.Data(values=[{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}]))
-    panels = []
+    panels, brier = [], {row["model"]: model_words(row) for row in rows}
     for place, model in enumerate(models):
         mine = alt.Chart(alt.Data(values=[value for value in values if value["model"] == model]))
         shape = SHAPES[place % len(SHAPES)]
@@ -71,8 +71,13 @@ def reliability(rows: Sequence[Row], models: Sequence[str], title: str) -> alt.T
             mine.mark_line(color=HUES[0], strokeWidth=1.5).encode(x=x, y=y),
             mine.mark_point(filled=True, size=45, color=HUES[0], opacity=1, shape=shape).encode(x=x, y=y),
         )
-        panels.append(panel.properties(width=165, height=165, title=model))
+        panels.append(panel.properties(width=165, height=165, title=brier.get(model, model)))
     return styled(alt.hconcat(*panels, spacing=14), title)
+
+
+def model_words(row: Row) -> str:
+    """A model with its Brier score, and that of saying the base rate each time."""
+    return f"{row['model']}: Brier {row['brier']:.3f} ({row['brier_of_base_rate']:.3f})"
 
 
 def coefficients(rows: Sequence[Row], models: Sequence[str], title: str) -> alt.TopLevelMixin:
@@ -120,6 +125,8 @@ def cost_curve(rows: Sequence[Row], unit: str, title: str) -> alt.TopLevelMixin:
     values = [
         {"policy": row["policy"], "c": row["c"], "value": row["value_pp"]} for row in rows if row["policy"] in names
     ]
+    # A policy that costs far more than it gains would flatten the others: it leaves the panel, and stands in the CSV.
+    top = max(1.0, *(value["value"] for value in values))
     hues = [HUES[place % len(HUES)] for place in range(len(names))]
     shapes = [SHAPES[place % len(SHAPES)] for place in range(len(names))]
     legend = alt.Legend(orient="bottom", columns=3)
@@ -129,13 +136,13 @@ def cost_curve(rows: Sequence[Row], unit: str, title: str) -> alt.TopLevelMixin:
         "c:Q",
         title=f"price of a {unit.replace('_', ' ')}, successes",
         scale=alt.Scale(type="symlog", constant=0.01),
-        axis=alt.Axis(values=sorted({value["c"] for value in values}), labelOverlap="greedy"),
+        axis=alt.Axis(values=sorted({value["c"] for value in values}), labelOverlap="greedy", format=".3~g"),
     )
-    y = alt.Y("value:Q", title="value, points")
+    y = alt.Y("value:Q", title="value, points", scale=alt.Scale(domain=[-0.6 * top, 1.05 * top], nice=False))
     base = alt.Chart().encode(x=x, y=y, color=color)
     layers = [
         alt.Chart().mark_rule(color=INK, strokeWidth=1).encode(y=alt.datum(0)),
-        base.mark_line(strokeWidth=1.5),
-        base.mark_point(filled=True, size=35, opacity=1).encode(shape=shape),
+        base.mark_line(strokeWidth=1.5, clip=True),
+        base.mark_point(filled=True, size=35, opacity=1, clip=True).encode(shape=shape),
     ]
     return styled(alt.layer(*layers, data=alt.Data(values=values)).properties(width=320, height=220), title)

@@ -82,7 +82,7 @@ def _curves(inputs: Inputs) -> list[Figure]:
         )
     if rows := curves.reliability(inputs):
         brier = {row["model"]: (row["brier"], row["brier_of_base_rate"]) for row in rows}
-        title = "predicted and came true, out of fold"
+        title = "predicted and came true, out of fold (Brier score; in brackets that of the base rate)"
         text = "; ".join(
             f"{name}: Brier score {own:.3f}, of the base rate alone {base:.3f}" for name, (own, base) in brier.items()
         )

@@ -1,10 +1,13 @@
 """The page's tables as headings and text cells; a count stands beside every rate."""
 
+import platform
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
+from pipeline import __version__
 from pipeline.records.canonical import canonical_json
 from pipeline.report import links
 from pipeline.report.answer import clean_row
@@ -12,6 +15,18 @@ from pipeline.report.inputs import Inputs, Row
 from pipeline.report.wording import number, p_text, share, signed, span
 from pipeline.report.wording import population as population_words
 from pipeline.router.model import MODELS
+
+VERSIONED = (
+    "altair",
+    "duckdb",
+    "numpy",
+    "pyarrow",
+    "scikit-learn",
+    "scipy",
+    "snakemake",
+    "textworld",
+    "vl-convert-python",
+)
 
 
 @dataclass(frozen=True)
@@ -291,6 +306,13 @@ def digest_table(inputs: Inputs) -> Table:
         for name, digest in sorted(inputs.router_record.get("inputs", {}).items())
     ]
     return Table("Digests (sha256)", ["made from", "input", "digest"], rows, labels=3)
+
+
+def version_table() -> Table:
+    """Versions of what made this page."""
+    rows = [["cir-pipeline", __version__], ["Python", platform.python_version()]]
+    rows += [[name, metadata.version(name)] for name in VERSIONED]
+    return Table("Versions", ["what", "version"], rows, labels=2)
 
 
 def _by(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:

@@ -96,7 +96,7 @@ function rows(unit) {
     return [prefix, mark("fork", `The trunk had ended before delay ${unit.delay}: no recovery, its outcome stands.`),
       element("div", { class: "row" }, ending("Trunk", unit.success, unit.trunkExit), ending("Branch", unit.success, unit.exit))];
   }
-  const made = [prefix, mark("fork", `⑂ Fork: ${unit.delay} action(s) after the reply to action ${unit.alteredAt}`)];
+  const made = [prefix, mark("fork", `Fork: ${unit.delay === "0" ? "right" : `${unit.delay} action${unit.delay === "1" ? "" : "s"}`} after the reply to action ${unit.alteredAt}`)];
   made.push(element("div", { class: "row heads" }, element("p", {}, "Trunk: no recovery"), element("p", {}, `Branch: ${unit.operator}`)));
   const after = trunk.slice(unit.at);
   let at = 0;
@@ -105,20 +105,19 @@ function rows(unit) {
     at += 1;
   }
   const rest = branch.slice(at);
-  let parted = false;
-  for (let place = 0; place < Math.max(after.length, rest.length); place += 1) {
-    if (!parted && sameStep(after[place], rest[place])) {
-      made.push(both(stepBox(after[place], altered(after[place]))));
-      continue;
-    }
-    if (!parted) made.push(mark("part", "≠ Here they part"));
-    parted = true;
-    made.push(element("div", { class: "row" }, ...[after, rest].map((steps) => steps[place]
-      ? stepBox(steps[place], steps === after && altered(after[place])) : element("div", { class: "none" }))));
+  const ends = [ending("Trunk", unit.success, unit.trunkExit), ending("Branch", unit.cell === "rescue" || unit.cell === "kept-success", unit.exit)];
+  let place = 0;
+  for (; place < after.length && sameStep(after[place], rest[place]); place += 1) {
+    made.push(both(stepBox(after[place], altered(after[place]))));
   }
-  if (!parted) made.push(mark("part", "They never part: every step after the fork is the same."));
-  const branchSuccess = unit.cell === "rescue" || unit.cell === "kept-success";
-  made.push(element("div", { class: "row" }, ending("Trunk", unit.success, unit.trunkExit), ending("Branch", branchSuccess, unit.exit)));
+  const parts = place < Math.max(after.length, rest.length);
+  made.push(mark("part", parts ? "≠ Here they part" : "They never part: every step after the fork is the same."));
+  // Each column's end stands right under its last step, however long the other goes on.
+  for (; place <= Math.max(after.length, rest.length); place += 1) {
+    const column = (steps, side) => (place < steps.length ? stepBox(steps[place], side === 0 && altered(steps[place]))
+      : place === steps.length ? ends[side] : element("div", { class: "none" }));
+    made.push(element("div", { class: "row" }, column(after, 0), column(rest, 1)));
+  }
   return made;
 }
 
