@@ -10,180 +10,17 @@ from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
+from report_study import CONDITIONS, HOSTILE, OPERATORS, POLICIES, cell_of, inputs_of, make_study, options
 
-from pipeline.config.models import Study
-from pipeline.errors import BadInput, CheckFailed
+from pipeline.errors import BadInput
 from pipeline.outcomes.effects import KEYS, Interval, effects
-from pipeline.records.canonical import file_sha256
 from pipeline.records.files import write_json
 from pipeline.records.tables import read_rows, write_rows
 from pipeline.report.command import report
-from pipeline.report.inputs import Paths, read_inputs
 from pipeline.report.page import render, write_page
 from pipeline.report.tables import policy_table
-
-CONDITIONS, DELAYS = ["clean", "stale-2", "stale-1", "missing"], [0, 1, 2, 4]
-OPERATORS = ["none", "refresh", "content-ablated", "replan-only"]
-TYPES = ["look_at_obj_in_light", "pick_and_place_simple", "pick_two_obj_and_place"]
-HOSTILE = "</pre><script>alert(1)</script>\"'&<img src=x onerror=alert(1)>"
-POLICIES = ["never", "always-1", "always-2", "always-4", "sequential-anomaly", "rate-matched-anomaly", "cir"]
-
-
-def cell_of(y0, ym):
-    return {(0, 1): "rescue", (1, 0): "harm", (1, 1): "kept-success", (0, 0): "unchanged-failure"}[int(y0), int(ym)]
-
-
-def cohort_rows(rng, name, role, size, reason):
-    rows = []
-    for place in range(size + 3):
-        kind = TYPES[place % len(TYPES)]
-        folder = f"{kind}-{name}-{place // 2}"
-        excluded = None if place < size else [reason, "beyond the cohort's size"][place % 2]
-        rows.append(
-            {"cohort": name, "role": role, "task": f"{folder}/trial_{place}", "folder": folder, "task_type": kind,
-             "feasible": excluded is None, "excluded": excluded, "factual_success": bool(rng.random() < 0.8),
-             "factual_actions": 12 + place % 9, "altered_at": 3}
-        )  # fmt: skip
-    return rows
-
-
-def pair_rows(rng, tasks):
-    """Outcomes drawn so that operators differ, delays matter and the A/A arm never flips."""
-    rows = []
-    for task in tasks:
-        for e in CONDITIONS:
-            y0 = (
-                task["factual_success"]
-                if e == "clean"
-                else bool(rng.random() < (0.8 if task["factual_success"] else 0.1))
-            )
-            for d in DELAYS:
-                live = d < 4 or rng.random() < 0.9
-                for m in OPERATORS:
-                    chance = {
-                        "none": (0, 0),
-                        "refresh": (0.06, 0.45),
-                        "content-ablated": (0.05, 0.3),
-                        "replan-only": (0.1, 0.1),
-                    }[m]
-                    flips = live and rng.random() < chance[0 if y0 else 1] * (0.6 if e == "clean" and not y0 else 1)
-                    rows.append(
-                        {name: task[name] for name in ("cohort", "task", "folder", "task_type", "factual_success")}
-                        | {"condition": e, "delay": d, "operator": m, "y0": y0, "ym": y0 != flips, "cell": cell_of(y0, y0 != flips),
-                           "intervened": m != "none" and live, "null_alteration": e == "stale-1" and bool(rng.random() < 0.1),
-                           "fork_action": 3 + d, "state_hash": "s", "transcript_hash": "t"}
-                    )  # fmt: skip
-    return rows
-
-
-def policy_rows(rng, pairs):
-    """summary.json's policies: each acts on a random share of the episodes, at delay 1."""
-    units = [
-        row for row in pairs if row["cohort"] == "evaluation" and row["operator"] == "refresh" and row["delay"] == 1
-    ]
-    tasks, policies = len({row["task"] for row in units}), []
-    for place, name in enumerate(POLICIES):
-        acts = [name != "never" and (name.startswith("always") or rng.random() < 0.2) for _ in units]
-        chosen = [(row, act) for row, act in zip(units, acts, strict=True)]
-        by_condition = []
-        for e in CONDITIONS:
-            some = [(row, act) for row, act in chosen if row["condition"] == e]
-            cells = Counter(row["cell"] for row, act in some if act)
-            by_condition.append(
-                {"condition": e, "tasks": len(some), "episodes": len(some),
-                 "never_success": sum(row["y0"] for row, _ in some),
-                 "success": sum(row["ym"] if act else row["y0"] for row, act in some), "rescue": cells["rescue"],
-                 "harm": cells["harm"], "interventions": sum(act for _, act in some)}
-            )  # fmt: skip
-        total = {key: sum(row[key] for row in by_condition) for key in ("success", "rescue", "harm", "interventions")}
-        gain = 100 * (total["rescue"] - total["harm"]) / len(units)
-        policies.append(
-            {"policy": name, "tasks": tasks, "episodes": len(units), "success_rate": total["success"] / len(units), "gain_pp": gain,
-             "ci95_pp": [gain - (1.37 + place) * (name != "never"), gain + (2.41 + place) * (name != "never")],
-             "intervention_rate": total["interventions"] / len(units), "clean_harm_rate": by_condition[0]["harm"] / tasks,
-             "sign_flip_p": 1.0 if name == "never" else 0.0311 * (place + 1), "sign_flip_p_mc": 0.5, "mcnemar_p": 0.5,
-             "by_condition": by_condition} | total
-        )  # fmt: skip
-    return policies
-
-
-def router_json(rng, tasks):
-    names = [
-        "x_repeated_actions",
-        "x_repeated_reasoning",
-        "x_no_ops",
-        "x_novelty",
-        "x_agreement",
-        "x_progress",
-        "x_budget",
-    ]
-    return {
-        "format": 1, "features": names, "scaling": {"mean": [0.25] * 7, "scale": [1.5] * 7},
-        "models": {
-            name: {"intercept": -0.5, "coefficients": [round(float(value), 3) for value in rng.normal(size=7)]}
-            for name in ("p_err", "p_0", "p_1")
-        },
-        "never": False, "thresholds": {"alpha": 0.731, "beta": 0.052, "gamma": 0.0},
-        "comparators": {"sequential-anomaly": {"alpha": 0.901}, "rate-matched-anomaly": {"alpha": None}},
-        "lambda": 2.0, "epsilon": 0.02, "delays": [1, 2, 4], "operator": "refresh",
-        "inputs": {"decisions.parquet": "ab" * 32},
-        "fit": {"tasks": [row["task"] for row in tasks], "folders": sorted({row["folder"] for row in tasks})},
-        "notes": ["a note of the fit"],
-    }  # fmt: skip
-
-
-def make_study(folder: Path, size=20, held_out=8, seed=0, reason=HOSTILE) -> dict[str, str]:
-    """A study's tables under `folder`; returns the options of `cir report` by name."""
-    rng = np.random.default_rng(seed)
-    study = Study(
-        study="synthetic",
-        cohorts={
-            "main": {"role": "fit", "split": "train", "size": size},
-            "evaluation": {"role": "evaluate", "split": "valid_seen", "size": held_out},
-        },
-        protocol={"texts": {"replan_text": HOSTILE}},
-    )
-    main = cohort_rows(rng, "main", "fit", size, reason)
-    candidates = main + cohort_rows(rng, "evaluation", "evaluate", held_out, reason)
-    feasible = [row for row in candidates if row["feasible"]]
-    pairs = pair_rows(rng, feasible)
-    names = ("study", "games", "cohorts", "pairs", "exclusions", "effects", "router", "evaluation")
-    paths = {
-        name: str(folder / f"{name}.{'json' if name in ('study', 'router', 'evaluation') else 'parquet'}")
-        for name in names
-    }
-    write_json(paths["study"], study.model_dump(mode="json", by_alias=True))
-    games = [
-        {name: row[name] for name in ("task", "folder", "task_type")}
-        | {"split": study.cohorts[row["cohort"]].split, "path": "p", "sha256": "0" * 64, "verb": "move"}
-        | {"walkthrough_actions": 9, "receptacles": 12, "objects": 30}
-        for row in candidates
-    ]
-    write_rows(paths["games"], games, "games")
-    write_rows(paths["cohorts"], candidates, "cohorts")
-    write_rows(paths["pairs"], pairs, "pairs")
-    left = [
-        {name: row[name] for name in ("cohort", "task")}
-        | {"condition": None, "delay": None, "operator": None, "reason": row["excluded"]}
-        for row in candidates
-        if row["excluded"]
-    ]
-    write_rows(paths["exclusions"], left, "exclusions")
-    write_rows(paths["effects"], effects(paths["pairs"], KEYS, Interval(resamples=200)), "effects")
-    write_json(paths["router"], router_json(rng, [row for row in main if row["feasible"]]))
-    write_json(paths["evaluation"], {"policies": policy_rows(rng, pairs)})
-    return paths
-
-
-def inputs_of(paths):
-    return read_inputs(Paths(**{name: Path(path) for name, path in paths.items()}))
-
-
-def options(paths, out, *more):
-    return [part for name, path in paths.items() for part in (f"--{name}", path)] + ["--out", str(out), *more]
 
 
 @pytest.fixture(scope="module")
@@ -394,7 +231,8 @@ def test_figures_stand_as_files_with_the_data_they_show(made):
     wanted |= {f"four-cells-evaluation-complete-{m}" for m in OPERATORS} | {
         f"effects-evaluation-complete-{e}" for e in CONDITIONS
     }
-    assert set(drawings) == wanted | {"policies-gain", "policies-interventions", "policies-clean-harm"}
+    further = {f"contrasts-main-{p}" for p in ("complete", "factual-success")} | {"router-coefficients"}
+    assert set(drawings) == wanted | further | {"policies-gain", "policies-interventions", "policies-clean-harm"}
     for name in wanted:
         with open(made.folder / "figures" / f"{name}.csv", newline="") as file:
             shown = list(csv.DictReader(file))
@@ -451,92 +289,9 @@ def test_json_carries_the_rows(study, tmp_path):
     assert Path(printed["page"]).is_file()
 
 
-@pytest.mark.parametrize(
-    "name", ["study", "games", "cohorts", "pairs", "exclusions", "effects", "router", "evaluation"]
-)
-def test_a_missing_input_is_named(study, name):
-    Path(study[name]).unlink()
-    with pytest.raises(BadInput, match=re.escape(study[name])):
-        inputs_of(study)
-
-
-@pytest.mark.parametrize("name", ["games", "cohorts", "pairs", "effects"])
-def test_an_empty_table_is_named(study, name):
-    write_rows(study[name], [], name)
-    with pytest.raises(BadInput, match=re.escape(study[name]) + ".*no row"):
-        inputs_of(study)
-
-
 def test_no_exclusion_at_all_is_said_and_no_error(study):
     write_rows(study["exclusions"], [], "exclusions")
     assert Rows.of(render(inputs_of(study), [], [])).tables["Not in the pairs, and why"][1:] == [["none"]]
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda summary: {}, "policies"),
-        (lambda summary: {"policies": []}, "policies"),
-        (lambda summary: {"policies": summary["policies"][:-1]}, "lacks the policy cir"),
-        (lambda summary: {"policies": [{"policy": "cir"}]}, r"policies\[0\]: lacks tasks"),
-        (lambda summary: {"policies": with_first(summary, gain_pp=None)}, r"policies\[0\]: holds None"),
-        (lambda summary: {"policies": with_first(summary, sign_flip_p="x")}, r"policies\[0\]: holds 'x'"),
-        (lambda summary: {"policies": with_first(summary, ci95_pp=[1])}, "ci95_pp must be two numbers"),
-        (lambda summary: {"policies": with_first(summary, by_condition=7)}, "by_condition a list"),
-    ],
-)
-def test_an_unusable_evaluation_is_named(study, change, words):
-    write_json(study["evaluation"], change(json.loads(Path(study["evaluation"]).read_text())))
-    with pytest.raises(BadInput, match=words):
-        inputs_of(study)
-
-
-def with_first(summary, **changed):
-    return [summary["policies"][0] | changed, *summary["policies"][1:]]
-
-
-@pytest.mark.parametrize(
-    ("table", "change", "words"),
-    [
-        ("games", lambda rows: rows[1:], r"cohorts\.parquet: .* not in .*games\.parquet"),
-        ("cohorts", lambda rows: [row | {"feasible": False} for row in rows], r"pairs\.parquet: .* not in .*cohorts"),
-        ("exclusions", lambda rows: [rows[0] | {"task": "z/t"}], r"exclusions\.parquet: .*z/t.* not in .*cohorts"),
-    ],
-)
-def test_tables_of_another_run_are_refused(study, table, change, words):
-    write_rows(study[table], change(read_rows(study[table], table)), table)
-    with pytest.raises(CheckFailed, match=words):
-        inputs_of(study)
-
-
-def test_an_evaluation_of_another_router_is_refused(study):
-    summary = json.loads(Path(study["evaluation"]).read_text())
-    write_json(study["evaluation"], summary | {"inputs": {"router": file_sha256(study["router"]), "decisions": "0"}})
-    inputs_of(study)
-    write_json(study["evaluation"], summary | {"inputs": {"router": "0" * 64}})
-    with pytest.raises(CheckFailed, match="was made from another router file"):
-        inputs_of(study)
-
-
-def test_effects_of_other_pairs_are_refused(study):
-    rows = read_rows(study["effects"], "effects")
-    write_rows(study["effects"], [rows[0] | {"rescue": rows[0]["rescue"] + 1}, *rows[1:]], "effects")
-    with pytest.raises(CheckFailed, match="run `cir effects` on these pairs again"):
-        inputs_of(study)
-
-
-def test_effects_without_the_headline_are_refused(study):
-    rows = [row for row in read_rows(study["effects"], "effects") if row["cohort"] != "main"]
-    write_rows(study["effects"], rows, "effects")
-    with pytest.raises(BadInput, match="lacks 8 row"):
-        inputs_of(study)
-
-
-def test_effects_of_another_study_are_refused(study):
-    rows = read_rows(study["effects"], "effects")
-    write_rows(study["effects"], [rows[0] | {"delay": 9}, *rows[1:]], "effects")
-    with pytest.raises(BadInput, match="delay 9 is not in the study's config"):
-        inputs_of(study)
 
 
 def test_held_out_episodes_that_could_not_be_evaluated_are_counted(study):

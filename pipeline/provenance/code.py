@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "pipeline"
-DATA_SUFFIXES = {".sql", ".txt", ".html", ".css", ".json", ".yaml"}
+DATA_SUFFIXES = {".sql", ".txt", ".html", ".css", ".js", ".json", ".yaml"}
 
 
 @cache

@@ -4,9 +4,25 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
+
+from pipeline.report.figures import Figure
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure and its SVG text."""
+
+    figure: Figure
+    svg: str
+
+
+def drawn(figure: Figure) -> Drawn:
+    """The figure with its drawing."""
+    return Drawn(figure, svg(figure.chart, figure.name))
 
 
 def svg(chart: alt.TopLevelMixin, name: str) -> str:

@@ -24,6 +24,7 @@ CELLS = {
 HUES = ("#0072b3", "#c4569b", "#008a66", "#b07d00", "#5b6cc9", "#8a5a44", "#3e8f9c")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 A_A = "#6e7781"
+_BESIDE = " (published)"
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 
@@ -90,35 +91,61 @@ def four_cells(
             .encode(x=x, y=alt.Y("at:Q", scale=scale), text="text:N")
         )
     chart = alt.layer(*layers, data=alt.Data(values=bars + labels)).properties(width=alt.Step(18), height=230)
-    return _styled(chart.facet(column=_column(conditions), spacing=7), title)
+    return styled(chart.facet(column=_column(conditions), spacing=7), title)
 
 
 def effect_intervals(
-    rows: Sequence[Row], operators: Sequence[str], delays: Sequence[int], domain: tuple[float, float], title: str
+    rows: Sequence[Row],
+    series: Sequence[str],
+    delays: Sequence[int],
+    domain: tuple[float, float],
+    title: str,
+    by: str = "operator",
+    ghosts: Sequence[Row] = (),
+    heading: str = "net effect, points",
 ) -> alt.TopLevelMixin:
-    """Net effects with their 95% intervals (percentage points) by delay and operator, for effects rows of one condition."""
+    """Effects or contrasts with their 95% intervals (percentage points) by delay and `by`, whose values are `series`.
+
+    `ghosts` are published rows with the same columns (null for an interval that was not published): hollow grey diamonds
+    with a dashed interval, beside the study's mark of the same keys.
+    """
+    names = {"effect": "effect_pp", "low": "ci_low_pp", "high": "ci_high_pp"}
+    marked = {row[by] for row in ghosts}
     values = [
-        {"delay": str(row["delay"]), "operator": row["operator"]}
-        | {"effect": row["effect_pp"], "low": row["ci_low_pp"], "high": row["ci_high_pp"]}
-        for row in rows
+        {"delay": str(row["delay"]), by: row[by], "ghost": ghost, "slot": row[by] + (_BESIDE if ghost else "")}
+        | {short: row[name] for short, name in names.items()}
+        for some, ghost in ((rows, False), (ghosts, True))
+        for row in some
     ]
-    hues = _hues(operators)
+    hues = _hues(series)
     x = alt.X("delay:O", sort=[str(delay) for delay in delays], title="delay", axis=alt.Axis(labelAngle=0, ticks=False))
-    offset = alt.XOffset("operator:N", sort=list(operators), scale=alt.Scale(paddingOuter=0.4))
+    # A published mark stands beside the study's, so that neither hides the other.
+    slots = [slot for name in series for slot in ([name, name + _BESIDE] if name in marked else [name])]
+    offset = alt.XOffset("slot:N", scale=alt.Scale(domain=slots, paddingOuter=0.4))
     scale = alt.Scale(domain=list(domain), nice=True)
     legend = alt.Legend(orient="bottom", columns=2)
     color = alt.Color(
-        "operator:N", title=None, scale=alt.Scale(domain=list(operators), range=list(hues.values())), legend=legend
+        f"{by}:N", title=None, scale=alt.Scale(domain=list(series), range=list(hues.values())), legend=legend
     )
-    shapes = [SHAPES[place % len(SHAPES)] for place in range(len(operators))]
-    shape = alt.Shape("operator:N", title=None, scale=alt.Scale(domain=list(operators), range=shapes), legend=legend)
-    base = alt.Chart().encode(x=x, xOffset=offset, color=color)
+    shapes = [SHAPES[place % len(SHAPES)] for place in range(len(series))]
+    shape = alt.Shape(f"{by}:N", title=None, scale=alt.Scale(domain=list(series), range=shapes), legend=legend)
+    own = alt.Chart().transform_filter("!datum.ghost").encode(x=x, xOffset=offset, color=color)
+    y, y_end = alt.Y("low:Q", scale=scale, title=heading), "high:Q"
     layers = [
         alt.Chart().mark_rule(color=INK, strokeWidth=1).encode(y=alt.datum(0)),
-        base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", scale=scale, title="net effect, points"), y2="high:Q"),
-        base.mark_point(filled=True, size=55, opacity=1).encode(y=alt.Y("effect:Q", scale=scale), shape=shape),
+        own.mark_rule(strokeWidth=2).encode(y=y, y2=y_end),
+        own.mark_point(filled=True, size=55, opacity=1).encode(y=alt.Y("effect:Q", scale=scale), shape=shape),
     ]
-    return _styled(alt.layer(*layers, data=alt.Data(values=values)).properties(width=235, height=200), title)
+    if ghosts:
+        theirs = alt.Chart().transform_filter("datum.ghost").encode(x=x, xOffset=offset)
+        known = theirs.transform_filter("isValid(datum.low) && isValid(datum.high)")
+        layers += [
+            known.mark_rule(strokeWidth=1, strokeDash=[3, 2], color=MUTED).encode(y=y, y2=y_end),
+            theirs.mark_point(filled=False, shape="diamond", size=60, color=MUTED, opacity=1).encode(
+                y=alt.Y("effect:Q", scale=scale)
+            ),
+        ]
+    return styled(alt.layer(*layers, data=alt.Data(values=values)).properties(width=235, height=200), title)
 
 
 def policy_gains(rows: Sequence[Row], title: str) -> alt.TopLevelMixin:
@@ -135,7 +162,7 @@ def policy_gains(rows: Sequence[Row], title: str) -> alt.TopLevelMixin:
         .encode(y=y, x=alt.X("low:Q", title="gain, points"), x2="high:Q"),
         alt.Chart().mark_point(filled=True, size=60, color=HUES[0], opacity=1).encode(y=y, x="gain:Q"),
     ]
-    return _styled(alt.layer(*layers, data=alt.Data(values=values)).properties(width=200, height=alt.Step(24)), title)
+    return styled(alt.layer(*layers, data=alt.Data(values=values)).properties(width=200, height=alt.Step(24)), title)
 
 
 def policy_shares(
@@ -160,7 +187,7 @@ def policy_shares(
     layers: list[alt.Chart] = [bars, labels]
     if limit is not None:
         layers.append(alt.Chart().mark_rule(color=INK, strokeDash=[4, 3]).encode(x=alt.datum(100 * limit)))
-    return _styled(alt.layer(*layers, data=alt.Data(values=values)).properties(width=200, height=alt.Step(24)), title)
+    return styled(alt.layer(*layers, data=alt.Data(values=values)).properties(width=200, height=alt.Step(24)), title)
 
 
 def _policies(rows: Sequence[Row]) -> alt.Y:
@@ -180,7 +207,8 @@ def _hues(operators: Sequence[str]) -> dict[str, str]:
     return {name: hues.get(name, A_A) for name in operators}
 
 
-def _styled(chart: Any, title: str) -> alt.TopLevelMixin:
+def styled(chart: Any, title: str) -> alt.TopLevelMixin:
+    """The chart with the page's fonts, colours and a title."""
     axis = {"labelColor": MUTED, "titleColor": MUTED, "domainColor": GRID, "tickColor": GRID, "gridColor": GRID}
     config = {
         "font": FONT,

@@ -15,6 +15,7 @@ from pipeline.records.files import read_json
 from pipeline.records.tables import read_rows
 from pipeline.report.belonging import made_from, one_run
 from pipeline.router.model import Router
+from pipeline.router.training import read_decisions
 
 Row = Mapping[str, Any]
 POPULATIONS = ("complete", "factual-success")
@@ -29,7 +30,12 @@ _NUMBERS = ("tasks", "episodes", "gain_pp", "rescue", "harm", "interventions")
 
 @dataclass(frozen=True)
 class Paths:
-    """The files of one study (contracts.md, "Artifacts"); `study` is its whole merged config as JSON."""
+    """The files of one study (contracts.md, "Artifacts"); `study` is its whole merged config as JSON.
+
+    `decisions` and `oof` are the router's (its curves need both), `trajectories` and `forks` the folders of these stages
+    (the fork viewer needs both, and the former two), `audit` what
+    `cir audit` printed, shown as it is; None: the page does without.
+    """
 
     study: Path
     games: Path
@@ -39,6 +45,23 @@ class Paths:
     effects: Path
     router: Path
     evaluation: Path
+    decisions: Path | None = None
+    oof: Path | None = None
+    trajectories: Path | None = None
+    forks: Path | None = None
+    audit: Path | None = None
+
+    def __post_init__(self) -> None:
+        for one, other in (("decisions", "oof"), ("trajectories", "forks")):
+            if (getattr(self, one) is None) != (getattr(self, other) is None):
+                raise BadInput(f"--{one} and --{other} belong together; give both or neither")
+        if self.trajectories is not None and self.decisions is None:
+            raise BadInput("--trajectories: needs --decisions and --oof too, to say where the router fires")
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files by name, without the folders and what is not there."""
+        return {name: path for name, path in vars(self).items() if path and name not in ("trajectories", "forks")}
 
 
 @dataclass(frozen=True)
@@ -57,6 +80,10 @@ class Inputs:
     evaluation: Row
     policies: Sequence[Row]
     digests: Mapping[str, str]
+    paths: Paths
+    decisions: Sequence[Row] = ()
+    oof: Sequence[Row] = ()
+    audit: str = ""
 
     @property
     def fit_cohort(self) -> str:
@@ -119,11 +146,11 @@ def read_inputs(paths: Paths) -> Inputs:
             raise BadInput(f"{getattr(paths, name)}: holds no row; expected the {name} of a finished study")
     _planned(tables["effects"], study, paths.effects)
     _counts_agree(tables["effects"], tables["pairs"], paths)
-    one_run(tables, vars(paths))
+    one_run(tables, paths.files)
     policies = _policies(evaluation, paths.evaluation)
     router = Router.load(paths.router)
-    digests = {name: file_sha256(path) for name, path in vars(paths).items()}
-    made_from(evaluation, "evaluation", digests, vars(paths))
+    digests = {name: file_sha256(path) for name, path in paths.files.items()}
+    made_from(evaluation, "evaluation", digests, paths.files)
     return Inputs(
         study=study,
         config=config,
@@ -132,8 +159,21 @@ def read_inputs(paths: Paths) -> Inputs:
         evaluation=evaluation,
         policies=policies,
         digests=digests,
+        paths=paths,
+        decisions=read_decisions(paths.decisions, factual=True)[0] if paths.decisions else (),
+        oof=read_rows(paths.oof, "oof") if paths.oof else (),
+        audit=_text(paths.audit) if paths.audit else "",
         **tables,
     )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError as error:
+        raise BadInput(
+            f"{path}: can't be read ({error.strerror}); give what `cir audit` printed, or leave it out"
+        ) from error
 
 
 def _planned(effects: Sequence[Row], study: Study, path: Path) -> None:

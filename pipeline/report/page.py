@@ -3,26 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.records.files import write_text
 from pipeline.report import figures, tables
 from pipeline.report.answer import answer, clean_row
-from pipeline.report.drawing import csv_text, svg
+from pipeline.report.contrasts import published_effects
+from pipeline.report.drawing import Drawn, csv_text, drawn
+from pipeline.report.episodes import ViewerData, viewer_data
 from pipeline.report.figures import Figure
 from pipeline.report.inputs import Inputs, Row
+from pipeline.report.sections import Section, contrast_section, domain, router_section
+from pipeline.report.treated import treated
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 EFFECT_COLUMNS = (
     "cohort", "population", "condition", "delay", "operator", "n", "rescue", "harm", "kept_success", "unchanged_failure",
     "effect_pp", "ci_low_pp", "ci_high_pp",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A figure and its SVG text."""
-
-    figure: Figure
-    svg: str
 
 
 @dataclass(frozen=True)
@@ -36,24 +36,42 @@ class CohortFigures:
 
 
 def write_page(inputs: Inputs, out: Path) -> None:
-    """Write the page, and `figures/<name>.svg` and `figures/<name>.csv` beside it. Raises BadInput for a full disk."""
+    """Write the page, and `figures/<name>.svg` and `figures/<name>.csv` beside it.
+
+    Raises BadInput for a full disk or a transcript table that can't be read, CheckFailed where a pair has no episode.
+    """
+    ghosts = published_effects(inputs)
     cohorts = [
         CohortFigures(
             cohort,
             population,
-            [_drawn(figure) for figure in _cells(inputs, cohort, population)],
-            [_drawn(figure) for figure in _effects(inputs, cohort, population)],
+            [drawn(figure) for figure in _cells(inputs, cohort, population)],
+            [drawn(figure) for figure in _effects(inputs, cohort, population, ghosts)],
         )
         for cohort, population in shown_figures(inputs)
     ]
-    policies = [_drawn(figure) for figure in policy_figures(inputs)]
-    for drawn in [*policies, *(one for group in cohorts for one in (*group.cells, *group.effects))]:
-        write_text(out.parent / "figures" / f"{drawn.figure.name}.svg", drawn.svg)
-        write_text(out.parent / "figures" / f"{drawn.figure.name}.csv", csv_text(drawn.figure.rows))
-    write_text(out, render(inputs, cohorts, policies))
+    policies = [drawn(figure) for figure in policy_figures(inputs)]
+    answers = treated(inputs.router, inputs.decisions, inputs.oof)
+    contrasts, router = contrast_section(inputs, ghosts), router_section(inputs, answers)
+    viewer = None
+    if inputs.paths.trajectories and inputs.paths.forks:
+        operator = inputs.router.operator
+        viewer = viewer_data(inputs.pairs, inputs.paths.trajectories, inputs.paths.forks, answers, operator)
+    groups = [one for group in cohorts for one in (*group.cells, *group.effects)]
+    for one in [*policies, *groups, *contrasts.drawings, *router.drawings]:
+        write_text(out.parent / "figures" / f"{one.figure.name}.svg", one.svg)
+        write_text(out.parent / "figures" / f"{one.figure.name}.csv", csv_text(one.figure.rows))
+    write_text(out, render(inputs, cohorts, policies, contrasts, router, viewer))
 
 
-def render(inputs: Inputs, cohorts: Sequence[CohortFigures], policies: Sequence[Drawn]) -> str:
+def render(
+    inputs: Inputs,
+    cohorts: Sequence[CohortFigures],
+    policies: Sequence[Drawn],
+    contrasts: Section | None = None,
+    router: Section | None = None,
+    viewer: ViewerData | None = None,
+) -> str:
     """The page as HTML. Everything that comes from a config or a table is escaped by the template engine."""
     import yaml
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -70,7 +88,11 @@ def render(inputs: Inputs, cohorts: Sequence[CohortFigures], policies: Sequence[
         study=inputs.study.study,
         operator=inputs.study.router.operator,
         fit_cohort=inputs.fit_cohort,
-        style=environment.loader.get_source(environment, "page.css")[0],
+        style=_source(environment, "page.css") + (_source(environment, "viewer.css") if viewer else ""),
+        script=_source(environment, "viewer.js"),
+        viewer=viewer,
+        contrasts=contrasts or Section(),
+        router=router or Section(),
         answer=found,
         headline=tables.headline_table(
             found.headline,
@@ -100,7 +122,13 @@ def render(inputs: Inputs, cohorts: Sequence[CohortFigures], policies: Sequence[
         notes=inputs.router_record.get("notes", []),
         config=yaml.safe_dump(dict(inputs.config), sort_keys=False, allow_unicode=True, width=100),
         digests=tables.digest_table(inputs),
+        versions=tables.version_table(),
+        audit=inputs.audit,
     )
+
+
+def _source(environment: "Environment", name: str) -> str:
+    return environment.loader.get_source(environment, name)[0] if environment.loader else ""
 
 
 def shown_figures(inputs: Inputs) -> list[tuple[str, str]]:
@@ -126,15 +154,20 @@ def _cells(inputs: Inputs, cohort: str, population: str) -> list[Figure]:
     return made
 
 
-def _effects(inputs: Inputs, cohort: str, population: str) -> list[Figure]:
+def _effects(inputs: Inputs, cohort: str, population: str, published: Sequence[Row]) -> list[Figure]:
     protocol, made = inputs.study.protocol, []
     rows = inputs.effects_of(cohort, population)
-    domain = min(0.0, *(row["ci_low_pp"] for row in rows)), max(0.0, *(row["ci_high_pp"] for row in rows))
-    domain = domain if domain[0] < domain[1] else (-1.0, 1.0)
+    ghosts = [row for row in published if row["cohort"] == cohort and row["population"] == population]
+    ends = domain([*rows, *ghosts])
     for condition in protocol.conditions:
         if some := [row for row in rows if row["condition"] == condition]:
             words = f"Net effects with 95% intervals by delay and operator where {condition} was shown."
-            chart = figures.effect_intervals(some, inputs.operators, protocol.delays, domain, condition)
+            marks = [row for row in ghosts if row["condition"] == condition]
+            if marks:
+                words += " Hollow grey diamonds: published values."
+            chart = figures.effect_intervals(
+                some, inputs.operators, protocol.delays, ends, condition, "operator", marks
+            )
             made.append(Figure(f"effects-{cohort}-{population}-{condition}", condition, words, chart, _columns(some)))
     return made
 
@@ -174,7 +207,3 @@ def policy_figures(inputs: Inputs) -> list[Figure]:
 
 def _columns(rows: Sequence[Row]) -> list[Row]:
     return [{name: row[name] for name in EFFECT_COLUMNS} for row in rows]
-
-
-def _drawn(figure: Figure) -> Drawn:
-    return Drawn(figure, svg(figure.chart, figure.name))

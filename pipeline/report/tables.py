@@ -1,15 +1,32 @@
 """The page's tables as headings and text cells; a count stands beside every rate."""
 
+import platform
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
+from pipeline import __version__
 from pipeline.records.canonical import canonical_json
+from pipeline.report import links
 from pipeline.report.answer import clean_row
 from pipeline.report.inputs import Inputs, Row
 from pipeline.report.wording import number, p_text, share, signed, span
+from pipeline.report.wording import population as population_words
 from pipeline.router.model import MODELS
+
+VERSIONED = (
+    "altair",
+    "duckdb",
+    "numpy",
+    "pyarrow",
+    "scikit-learn",
+    "scipy",
+    "snakemake",
+    "textworld",
+    "vl-convert-python",
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +49,8 @@ def headline_table(rows: Sequence[Row], caption: str) -> Table:
         ["shown", "delay", "rescues", "harms", "of", "net effect, points", "95% interval", "p"],
         [
             [
-                row["condition"], str(row["delay"]), str(row["rescue"]), str(row["harm"]), str(row["n"]),
+                row["condition"], str(row["delay"]), _linked(row, "rescue", str(row["rescue"])),
+                _linked(row, "harm", str(row["harm"])), str(row["n"]),
                 signed(row["effect_pp"]), span(row["ci_low_pp"], row["ci_high_pp"]), p_text(row["mcnemar_p"]),
             ]
             for row in rows
@@ -135,14 +153,14 @@ def effects_table(inputs: Inputs, cohort: str, population: str) -> Table:
         flipped = flips.get((row["condition"], row["delay"]))
         rows.append(
             [
-                row["operator"], row["condition"], str(row["delay"]), str(n),
-                *(share(row[cell], n) for cell in ("rescue", "harm", "kept_success", "unchanged_failure")),
+                row["operator"], row["condition"], str(row["delay"]), _linked(row, None, str(n)),
+                *(_linked(row, cell, share(row[cell], n)) for cell in ("rescue", "harm", "kept_success", "unchanged_failure")),
                 signed(row["effect_pp"]), span(row["ci_low_pp"], row["ci_high_pp"]), p_text(row["mcnemar_p"]),
                 p_text(row["holm_p"]), share(*flipped) if flipped else "–",
             ]
         )  # fmt: skip
     return Table(
-        f"{cohort}, {_population(population)}",
+        f"{cohort}, {population_words(population)}",
         [
             "operator", "shown", "delay", "tasks", "rescue", "harm", "kept success", "unchanged failure", "net effect, points",
             "95% interval", "p", "Holm p", "A/A flips",
@@ -153,6 +171,21 @@ def effects_table(inputs: Inputs, cohort: str, population: str) -> Table:
         note="p: exact McNemar; Holm p: over conditions and delays of an operator; A/A flips: branches left alone that ended "
         "unlike their trunk.",
     )  # fmt: skip
+
+
+def _linked(row: Row, cell: str | None, text: str) -> str:
+    """A count of an effects row, linked to its episodes."""
+    filters = {name: row[name] for name in ("cohort", "condition", "delay", "operator")}
+    filters |= {"population": row["population"]} if row["population"] != "complete" else {}
+    return links.episodes(text, **filters, **({"cell": cell.replace("_", "-")} if cell else {}))
+
+
+def _fired(inputs: Inputs, policy: Row, text: str, **filters: str) -> str:
+    """A count of the router's interventions on held-out tasks, linked to them; other policies' have no mark to link to."""
+    if policy["policy"] != "cir":
+        return text
+    cohort = next(name for name, cohort in inputs.study.cohorts.items() if cohort.role == "evaluate")
+    return links.episodes(text, cohort=cohort, fired=1, **filters)
 
 
 def aa_flips(pairs: Iterable[Row], cohort: str, population: str) -> dict[tuple[str, int], tuple[int, int]]:
@@ -178,8 +211,9 @@ def policy_table(inputs: Inputs) -> Table:
         rows.append(
             [
                 policy["policy"], share(sum(row["success"] for row in policy["by_condition"]), policy["episodes"]),
-                signed(policy["gain_pp"]), span(*policy["ci95_pp"]), number(policy["rescue"]), number(policy["harm"]),
-                share(policy["interventions"], policy["episodes"]), share(clean["harm"], clean["tasks"]) if clean else "–",
+                signed(policy["gain_pp"]), span(*policy["ci95_pp"]),
+                *(_fired(inputs, policy, number(policy[cell]), cell=cell) for cell in ("rescue", "harm")),
+                _fired(inputs, policy, share(policy["interventions"], policy["episodes"])), share(clean["harm"], clean["tasks"]) if clean else "–",
                 p_text(policy["sign_flip_p"]),
             ]
         )  # fmt: skip
@@ -199,8 +233,12 @@ def condition_table(inputs: Inputs) -> Table:
         ["policy", "shown", "success", "rescues", "harms", "interventions"],
         [
             [
-                policy["policy"], row["condition"], share(row["success"], row["tasks"]), number(row["rescue"]), number(row["harm"]),
-                share(row["interventions"], row["tasks"]),
+                policy["policy"], row["condition"], share(row["success"], row["tasks"]),
+                *(
+                    _fired(inputs, policy, number(row[cell]), cell=cell, condition=row["condition"])
+                    for cell in ("rescue", "harm")
+                ),
+                _fired(inputs, policy, share(row["interventions"], row["tasks"]), condition=row["condition"]),
             ]
             for policy in inputs.policies
             for row in policy["by_condition"]
@@ -270,8 +308,11 @@ def digest_table(inputs: Inputs) -> Table:
     return Table("Digests (sha256)", ["made from", "input", "digest"], rows, labels=3)
 
 
-def _population(population: str) -> str:
-    return "all feasible tasks" if population == "complete" else "tasks that succeed unaltered"
+def version_table() -> Table:
+    """Versions of what made this page."""
+    rows = [["cir-pipeline", __version__], ["Python", platform.python_version()]]
+    rows += [[name, metadata.version(name)] for name in VERSIONED]
+    return Table("Versions", ["what", "version"], rows, labels=2)
 
 
 def _by(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:

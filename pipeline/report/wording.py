@@ -56,3 +56,8 @@ def listed(words: Sequence[object]) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def population(name: str) -> str:
+    """What a population is, in words."""
+    return "all feasible tasks" if name == "complete" else "tasks that succeed unaltered"

@@ -88,6 +88,24 @@ def rate_matched(
     return best[1] if best else None
 
 
+def frontier(
+    episodes: Sequence[DecisionEpisode], alphas: Sequence[float], betas: Sequence[float], gammas: Sequence[float]
+) -> list[tuple[int, int]]:
+    """(clean harms, highest net gain with at most so many) over all triples, ascending; only harms that buy more gain."""
+    best: dict[int, int] = {}
+    for gamma in gammas:
+        for _, (gain, harms, _) in _count_blocks(episodes, alphas, betas, gamma):
+            top = np.full(int(harms.max()) + 1, np.iinfo(np.int32).min, dtype=np.int32)
+            np.maximum.at(top, harms.ravel(), gain.ravel())
+            for count in np.flatnonzero(top > np.iinfo(np.int32).min).tolist():
+                best[count] = max(best.get(count, int(top[count])), int(top[count]))
+    steps: list[tuple[int, int]] = []
+    for count, gained in sorted(best.items()):
+        if not steps or gained > steps[-1][1]:
+            steps.append((count, gained))
+    return steps
+
+
 def _count_blocks(
     episodes: Sequence[DecisionEpisode], alphas: Sequence[float], betas: Sequence[float], gamma: float
 ) -> Iterator[tuple[int, np.ndarray]]:
