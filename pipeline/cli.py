@@ -4,6 +4,7 @@ import errno
 import importlib
 import os
 import sys
+from typing import NoReturn
 
 import click
 
@@ -65,6 +66,9 @@ COMMANDS: list[tuple[str, str, str, str]] = [
     ("evaluation", "live", "pipeline.evaluation.live_command:live", "Play held-out episodes with the router deciding."),
     ("evaluation", "value", "pipeline.evaluation.value_command:value", "A policy's value from a log without pairs."),
     ("report", "report", "pipeline.report.command:report", "Write the study's page and figures."),
+    ("terminal", "status", "pipeline.terminal.command:status", "How far a study is: jobs, episodes, exclusions, ETA."),
+    ("terminal", "show", "pipeline.terminal.command:show", "Print an episode, or a trunk beside its branch."),
+    ("terminal", "doctor", "pipeline.terminal.command:doctor", "Check this machine, and say what to do."),
     ("config", "config", "pipeline.config.command:config", "Check a study's config; regenerate its schema and docs."),
 ]
 
@@ -124,9 +128,12 @@ def main() -> None:
         click.echo("cir: interrupted; what was finished is kept", err=True)
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our stdout (head, less) has left; the interpreter must not complain when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        _reader_left()
+    except SystemExit as stop:
+        # click and rich turn a broken pipe into exit 1, which here would mean that a check failed.
+        if isinstance(stop.__context__, BrokenPipeError):
+            _reader_left()
+        raise
     except MemoryError as error:
         click.echo(
             f"cir: not enough memory ({error}); ask for less (resamples, threads) or use a larger machine", err=True
@@ -141,6 +148,13 @@ def main() -> None:
         )
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(2)
+
+
+def _reader_left() -> NoReturn:
+    """The reader of our stdout (head, less) has left: end as a program that SIGPIPE ended, and say nothing."""
+    # The interpreter must not complain when it flushes.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(141)
 
 
 def _open_streams() -> None:
