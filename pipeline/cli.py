@@ -3,6 +3,7 @@
 import errno
 import importlib
 import os
+import select
 import sys
 from typing import NoReturn
 
@@ -131,7 +132,7 @@ def main() -> None:
         _reader_left()
     except SystemExit as stop:
         # click and rich turn a broken pipe into exit 1, which here would mean that a check failed.
-        if isinstance(stop.__context__, BrokenPipeError):
+        if isinstance(stop.__context__, BrokenPipeError) or (stop.code == 1 and _reader_is_gone()):
             _reader_left()
         raise
     except MemoryError as error:
@@ -150,10 +151,17 @@ def main() -> None:
         sys.exit(2)
 
 
+def _reader_is_gone() -> bool:
+    # click leaves no trace of the exception (rich does), but the pipe itself says it: POLLERR once no reader is there.
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
 def _reader_left() -> NoReturn:
     """The reader of our stdout (head, less) has left: end as a program that SIGPIPE ended, and say nothing."""
     # The interpreter must not complain when it flushes.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(141)
 
 
