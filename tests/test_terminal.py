@@ -106,7 +106,7 @@ def test_a_study_under_way_shows_what_runs_failed_and_is_missing(copied):
     folder = results(copied)
     parsed = study_of(folder, None)
     forks = sorted(folder.glob("forks/**/part.parquet"))
-    running, crashed, deleted, killed = forks[:4]
+    running, crashed, _, killed = forks[:4]
     sizes = [len(rows(path)) for path in forks[:4]]
     for path in forks[:4]:
         path.unlink()
