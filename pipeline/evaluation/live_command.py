@@ -45,7 +45,7 @@ def live(
 
     \b
     Example: cir live results/demo/router/router.json --cohort evaluation \\
-               --trunk results/demo/trajectories/cohort=evaluation/condition=stale-2/trunk.parquet \\
+               $(printf -- '--trunk %s ' results/demo/trajectories/cohort=evaluation/condition=*/trunk.parquet) \\
                --translations results/demo/games/translations.parquet \\
                --decisions results/demo/router/decisions.parquet --pairs results/demo/outcomes/pairs.parquet \\
                --settings "$(cir config settings config/demo.yaml live)" --out live.parquet
