@@ -63,3 +63,10 @@ def make(folder: Path) -> Path:
             assert done.returncode == 0, done.stdout + done.stderr
             (folder / "finished").touch()
     return folder
+
+
+def shared(tmp_path_factory) -> Path:
+    """The study of this test session: made by whichever process comes first, the same for all of them."""
+    base = tmp_path_factory.getbasetemp()
+    # A process of pytest-xdist has a folder of its own inside the session's.
+    return make((base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "cir-tiny-study" / "demo")

@@ -83,7 +83,7 @@ def reason(command):
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """A checkout after `make demo`, with the files that examples name without saying where they come from."""
-    base = study.make(tmp_path_factory.getbasetemp().parent / "cir-tiny-study" / "demo")
+    base = study.shared(tmp_path_factory)
     place = tmp_path_factory.mktemp("examples") / "demo"
     shutil.copytree(base, place)
     make_inputs(place)

@@ -28,7 +28,7 @@ def registries(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_worked_examples_run(tmp_path, tmp_path_factory, registries, monkeypatch):
-    monkeypatch.chdir(study.make(tmp_path_factory.getbasetemp().parent / "cir-tiny-study" / "demo"))
+    monkeypatch.chdir(study.shared(tmp_path_factory))
     names: dict = {"__name__": "extending"}
     for number, block in enumerate(BLOCKS):
         if found := re.match(r"# pipeline/agents/(\w+)\.py\n", block):

@@ -37,7 +37,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]bold[/red]\x9b31m\r\u202eevil\b"
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    return study.make(tmp_path_factory.getbasetemp().parent / "cir-tiny-study" / "demo")
+    return study.shared(tmp_path_factory)
 
 
 @pytest.fixture
