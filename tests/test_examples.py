@@ -31,6 +31,8 @@ NOT_RUN = {
     ".venv/bin/alfworld-download": "a download",
     "source .venv/bin/activate": "there is no .venv here; the tests' interpreter comes first on PATH",
     "eval ": "loads completion into a shell; tests/test_cli.py asks for it",
+    "cir doctor --study config/paper.yaml": "needs the model server; tests/test_terminal.py has one that answers",
+    "cir status results/paper": "the paper-size study isn't here; the same command runs on the tiny one",
     "cir live $R/router/router.json": "the study of the official games; the help's example runs, tests/test_live.py plays",
 }
 # Whole studies are planned instead of played: the same Snakefile, configs and profile, without the hours (or the server).
