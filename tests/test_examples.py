@@ -164,6 +164,37 @@ def test_an_example_of_the_help_runs(folder, name, command):
     )
 
 
+TABLES = (
+    "effects results/demo/outcomes/pairs.parquet",
+    "effects results/demo/outcomes/pairs.parquet --by cohort,condition,operator",
+    "contrast results/demo/outcomes/pairs.parquet --condition stale-2 --versus clean",
+    "contrast results/demo/outcomes/pairs.parquet --operator refresh --versus-operator replan-only",
+    "compare results/demo/outcomes/pairs.parquet",
+    "power --rescue 17/106 --harm 10/106 --tasks 106",
+    "gate results/demo/outcomes/pairs.parquet",
+    "decide results/demo/router/router.json prefix.json",
+    "evaluate results/demo/router/router.json --decisions results/demo/router/decisions.parquet --pairs results/demo/outcomes/pairs.parquet --cohort evaluation",
+    "value log.parquet --router results/demo/router/router.json",
+    "games index home/.cache/alfworld --out official.parquet",
+    "status results/demo",
+    "show SprayBottle --condition stale-2 --delay 1 --operator refresh",
+    "doctor",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", TABLES, ids=lambda command: command.split()[0])
+def test_tables_fit_80_columns_and_cut_nothing_off(folder, command):
+    """Outside a terminal every table is 80 columns wide, whatever COLUMNS says, and rich has shortened no cell."""
+    narrow, wide = (run(f"COLUMNS={columns} cir {command}", folder) for columns in (40, 200))
+    assert narrow.returncode == 0, narrow.stderr
+    lines = narrow.stdout.splitlines()
+    assert len(lines) > 3
+    assert max(map(len, lines)) <= 80
+    assert "…" not in narrow.stdout
+    assert re.sub(r"[\d.]+ GB", "", wide.stdout) == re.sub(r"[\d.]+ GB", "", narrow.stdout)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("document", "command", "setting"), BLOCKS, ids=[f"{d}-{p}" for p, (d, *_) in enumerate(BLOCKS)]

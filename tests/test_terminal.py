@@ -236,6 +236,16 @@ def test_trunk_and_branch_part_where_a_turn_differs_first():
     assert "(had ended)" in printed(Episode("main", trunk(STEPS), shorter))
 
 
+def test_an_alteration_that_reaches_over_the_fork_is_marked_on_both_sides():
+    """Replies 2 and 3 are altered, the fork is after 2: each side's next action is the third, the recovery's look is none."""
+    thought = step(4, "think", "OK.", kind="think")
+    branch = BRANCH | {"steps": [step(3, "look", "room", kind="recover"), thought, *STEPS[4:]]}
+    episode = Episode("main", trunk(STEPS), branch, altered_length=2)
+    assert [episode.altered(place) for place in range(len(STEPS))] == [False, False, True, True, False, False]
+    assert [episode.altered_in_branch(place) for place in range(4)] == [False, False, True, False]
+    assert printed(episode).count("ALTERED") == 3
+
+
 def test_a_branch_that_was_not_played_says_so():
     carried = BRANCH | {"steps": [], "carried_forward": True, "fork_action": 9}
     assert "its outcome is carried forward" in printed(Episode("main", trunk(STEPS), carried))

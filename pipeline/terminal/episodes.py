@@ -30,11 +30,18 @@ class Episode:
 
     def altered(self, position: int) -> bool:
         """Whether the reply of the trunk's step at that position was altered."""
-        first, steps = self.row["altered_at"], self.row["steps"]
-        if first is None or steps[position]["kind"] != "act":
-            return False
-        number = sum(step["kind"] == "act" for step in steps[: position + 1])
-        return first <= number < first + self.altered_length
+        return self._covered(self.row["steps"][: position + 1])
+
+    def altered_in_branch(self, position: int) -> bool:
+        """The same of the branch's step at that position: an alteration of several replies can reach over the fork."""
+        assert self.branch is not None
+        return self._covered([*self.row["steps"][: self.fork_index], *self.branch["steps"][: position + 1]])
+
+    def _covered(self, steps: Sequence[dict[str, Any]]) -> bool:
+        """Whether the last step is one of the agent's actions whose reply is altered; a recovery's look is none."""
+        first = self.row["altered_at"]
+        number = sum(step["kind"] == "act" for step in steps)
+        return first is not None and steps[-1]["kind"] == "act" and first <= number < first + self.altered_length
 
     def part_at(self) -> int | None:
         """How many turns trunk and branch take alike after the fork, the recovery left out; None: they never part.

@@ -95,20 +95,19 @@ def _branches(episode: Episode, fork: int | None) -> RenderableType:
     table.add_column(ratio=1, overflow="fold")
     name = visible(branch["operator"])
     table.add_row(Text("trunk, left alone", style="bold underline"), Text(f"branch, {name}", style="bold underline"))
-    left, right = list(episode.row["steps"][fork:]), list(branch["steps"])
-    while right and right[0]["kind"] == "recover":
-        table.add_row(Text(), _step(right.pop(0)))
-    for place in range(max(len(left), len(right))):
-        table.add_row(*(_cell(side, place, place == parts, episode, fork) for side in (left, right)))
+    trunk = [(step, episode.altered(fork + place)) for place, step in enumerate(episode.row["steps"][fork:])]
+    other = [(step, episode.altered_in_branch(place)) for place, step in enumerate(branch["steps"])]
+    while other and other[0][0]["kind"] == "recover":
+        table.add_row(Text(), _step(other.pop(0)[0]))
+    for place in range(max(len(trunk), len(other))):
+        table.add_row(*(_cell(side, place, place == parts, episode) for side in (trunk, other)))
     table.add_row(_end("the end", episode.row), _end("the end", branch))
     return Group(lines, table)
 
 
-def _cell(side: Sequence[Mapping[str, Any]], place: int, parting: bool, episode: Episode, fork: int) -> Text:
+def _cell(side: Sequence[tuple[Mapping[str, Any], bool]], place: int, parting: bool, episode: Episode) -> Text:
     mark = Text(">>> ", style=PART) if parting else Text()
     if place >= len(side):
         return mark.append("(had ended)\n", style=DIM) if parting else mark
-    # After a fork that lies inside a longer alteration the trunk's replies are still altered, and the branch's with them.
-    position = fork + place
-    altered = position < len(episode.row["steps"]) and episode.altered(position) and side[place]["kind"] == "act"
-    return mark.append_text(_step(side[place], episode if altered else None))
+    step, altered = side[place]
+    return mark.append_text(_step(step, episode if altered else None))
