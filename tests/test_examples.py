@@ -177,7 +177,7 @@ TABLES = (
     "value log.parquet --router results/demo/router/router.json",
     "games index home/.cache/alfworld --out official.parquet",
     "status results/demo",
-    "show SprayBottle --condition stale-2 --delay 1 --operator refresh",
+    "show SprayBottle-None-Cabinet --condition stale-2 --delay 1 --operator refresh",
     "doctor",
 )
 

@@ -74,8 +74,8 @@ def show(
     TASK is a task's name or a part of it that no other task has.
 
     \b
-    Example: cir show SprayBottle --condition stale-2
-             cir show SprayBottle --condition stale-2 --delay 1 --operator refresh
+    Example: cir show SprayBottle-None-Cabinet --condition stale-2
+             cir show SprayBottle-None-Cabinet --condition stale-2 --delay 1 --operator refresh
     """
     from pathlib import Path
 
