@@ -33,7 +33,7 @@ test: $(STAMP)
 lint: $(STAMP)
 	ruff check .
 	ruff format --check .
-	snakefmt --check Snakefile rules
+	snakefmt --check Snakefile rules workflow
 	snakemake --lint --configfile config/test.yaml
 	cir config docs --check
 

@@ -3,8 +3,9 @@
 import errno
 import importlib
 import os
+import select
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -85,6 +86,9 @@ COMMANDS: list[tuple[str, str, str, str]] = [
         "pipeline.audit.crate_command:export_crate",
         "The study as a Workflow Run RO-Crate.",
     ),
+    ("terminal", "status", "pipeline.terminal.command:status", "How far a study is: jobs, episodes, exclusions, ETA."),
+    ("terminal", "show", "pipeline.terminal.command:show", "Print an episode, or a trunk beside its branch."),
+    ("terminal", "doctor", "pipeline.terminal.command:doctor", "Check this machine, and say what to do."),
     ("config", "config", "pipeline.config.command:config", "Check a study's config; regenerate its schema and docs."),
 ]
 
@@ -161,9 +165,12 @@ def main() -> None:
         click.echo("cir: interrupted; what was finished is kept", err=True)
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our stdout (head, less) has left; the interpreter must not complain when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        _reader_left()
+    except SystemExit as stop:
+        # click and rich turn a broken pipe into exit 1, which here would mean that a check failed.
+        if isinstance(stop.__context__, BrokenPipeError) or (stop.code == 1 and _reader_is_gone()):
+            _reader_left()
+        raise
     except MemoryError as error:
         click.echo(
             f"cir: not enough memory ({error}); ask for less (resamples, threads) or use a larger machine", err=True
@@ -178,6 +185,20 @@ def main() -> None:
         )
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(2)
+
+
+def _reader_is_gone() -> bool:
+    # click leaves no trace of the exception (rich does), but the pipe itself says it: POLLERR once no reader is there.
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _reader_left() -> NoReturn:
+    """The reader of our stdout (head, less) has left: end as a program that SIGPIPE ended, and say nothing."""
+    # The interpreter must not complain when it flushes.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(141)
 
 
 def _open_streams() -> None:

@@ -4,13 +4,14 @@ import os
 from pathlib import Path
 
 from pipeline.agents.registry import packages_but
-from pipeline.config.load import parse_study
+from pipeline.config.load import each_key_once, parse_study
 from pipeline.config.scopes import settings
 from pipeline.errors import CirError
 from pipeline.provenance.code import code_digest
 from pipeline.records.canonical import digest
 
 try:
+    each_key_once(*workflow.configfiles)
     STUDY = parse_study(config, "the study's config")
 except CirError as error:
     raise WorkflowError(str(error)) from None

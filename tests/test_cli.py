@@ -1,5 +1,6 @@
 """Every command teaches: help, an example, and errors without tracebacks."""
 
+import os
 import subprocess
 import sys
 
@@ -77,3 +78,62 @@ def test_an_unknown_command_and_option_exit_2():
         )
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["config", "settings", "config/demo.yaml", "fork"]])
+def test_a_reader_that_leaves_ends_the_command_as_a_closed_pipe_does(arguments):
+    """`cir … | head -1`: 141, not 1, which would say that a check failed; and not a word on stderr."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline.cli", *arguments],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_table_whose_reader_leaves_ends_alike():
+    """rich turns a closed pipe into exit 1 by itself."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [
+        sys.executable,
+        "-m",
+        "pipeline.cli",
+        "power",
+        "--rescue",
+        "17/106",
+        "--harm",
+        "10/106",
+        "--tasks",
+        "106",
+    ]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_written_for_the_shell(shell):
+    """The documented line: `eval "$(_CIR_COMPLETE=bash_source cir)"`."""
+    done = _complete({"_CIR_COMPLETE": f"{shell}_source"})
+    assert "_CIR_COMPLETE" in done.stdout, done.stderr
+
+
+def test_bash_completes_commands_and_options():
+    words = {"COMP_WORDS": "cir e", "COMP_CWORD": "1", "_CIR_COMPLETE": "bash_complete"}
+    assert {"plain,effects", "plain,evaluate"} <= set(_complete(words).stdout.split())
+    words = {"COMP_WORDS": "cir fork --o", "COMP_CWORD": "2", "_CIR_COMPLETE": "bash_complete"}
+    assert {"plain,--operator", "plain,--out"} <= set(_complete(words).stdout.split())
+
+
+def _complete(variables):
+    # click takes the variable's name from the program's: the installed `cir`, which the tests must not need.
+    code = "import sys; from pipeline.cli import main; sys.argv = ['cir']; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=False
+    )

@@ -171,3 +171,34 @@ def test_settings_read_back_as_the_sections_they_came_from():
 def test_study_json_reads_back():
     study = load_study(ROOT / "config/demo.yaml")
     assert Study.model_validate(json.loads(study.model_dump_json(by_alias=True))) == study
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "lines"),
+    [
+        ("study: a\nstudy: b\n", "study", (2, 1)),
+        ("study: a\nharness:\n  turns: 3\n  actions: 4\n  turns: 5\n", "turns", (5, 3)),
+        ("study: a\ncohorts:\n  main: {role: fit, role: measure}\n", "role", (3, 3)),
+        ('study: a\nharness: {}\n"harness": {turns: 2}\n', "harness", (3, 2)),
+    ],
+)
+def test_a_key_that_stands_twice_is_named_with_its_lines(tmp_path, text, key, lines):
+    """YAML readers keep the last and say nothing: half of a config would have no effect."""
+    from pipeline.config.load import each_key_once
+
+    path = tmp_path / "twice.yaml"
+    path.write_text(text)
+    for read in (load_study, each_key_once):
+        with pytest.raises(BadInput) as caught:
+            read(path)
+        message = str(caught.value)
+        assert message.startswith(
+            f"{path}: line {lines[0]}: the key {key} stands there twice (first in line {lines[1]})"
+        )
+
+
+def test_a_key_may_stand_once_in_each_map_and_merges_may_repeat():
+    from pipeline.config.load import read_yaml
+
+    text = "base: &a {x: 1}\nmore: &b {y: 2}\none: {<<: [*a, *b], z: 3}\ntwo: {x: 1, y: {x: 2}}\n"
+    assert read_yaml(text, "f") == yaml.safe_load(text)

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ["games", "trajectories", "forks", "outcomes", "router", "evaluation", "report"]
 # Rooms that read what a study left; they may import every stage, and no stage imports them.
-AFTER = ["audit"]
+AFTER = ["audit", "terminal"]
 # Ground rooms may import only what stands before them here.
 GROUND = [
     "errors",

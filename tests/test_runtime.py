@@ -1,6 +1,8 @@
 """Workers that die, jobs that are killed: what was finished stays, what was lost is named."""
 
+import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -151,3 +153,31 @@ def test_progress_in_a_log_tells_how_long_it_takes(capsys, monkeypatch):
     list(tracked(iter(range(3)), 4, "forks", done=1))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "forks: 2 of 4, about 80 s left"
+
+
+@pytest.mark.slow
+def test_progress_in_a_terminal_is_a_bar_with_the_time_left(tmp_path):
+    """A real pseudo-terminal on stderr: a bar after two seconds of work, nothing before, and stdout untouched."""
+    script = (
+        "import sys, time; from pipeline.runtime.progress import tracked\n"
+        "for item in tracked(range(6), 6, 'forks'): time.sleep(float(sys.argv[1])); print(item)"
+    )
+    said = {}
+    for pause in ("0.01", "0.6"):
+        outer, inner = os.openpty()
+        command = [sys.executable, "-c", script, pause]
+        environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=inner, text=True, env=environment)
+        os.close(inner)
+        read = b""
+        # The terminal's other end raises EIO once the last writer is gone.
+        with contextlib.suppress(OSError):
+            while part := os.read(outer, 65_536):
+                read += part
+        os.close(outer)
+        assert process.communicate()[0].split() == list("012345")
+        said[pause] = read.decode()
+    assert "forks" not in said["0.01"]
+    assert "forks" in said["0.6"]
+    assert "5/6" in said["0.6"]
+    assert re.search(r"0:00:0\d", said["0.6"])

@@ -73,7 +73,7 @@ def record(study: str, out: str) -> None:
     """Write a study's whole config beside its results, defaults filled in; the store is a place and left out.
 
     \b
-    Example: cir config record --study "$(cat study.json)" --out results/demo/study.json
+    Example: cir config record --study "$(cat results/demo/study.json)" --out study.json
     """
     import json
 

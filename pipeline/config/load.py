@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -20,7 +21,7 @@ def load_study(*paths: str | Path) -> Study:
     values: Any = {}
     for path in paths:
         try:
-            layer = yaml.safe_load(Path(path).read_text("utf-8"))
+            layer = read_yaml(Path(path).read_text("utf-8"), str(path))
         except OSError as error:
             raise BadInput(
                 f"{path}: cannot be read ({error.strerror}); expected a study's YAML, such as config/demo.yaml"
@@ -29,6 +30,45 @@ def load_study(*paths: str | Path) -> Study:
             raise BadInput(f"{path}: is no valid YAML: {error}; compare with config/demo.yaml") from error
         values = merge(values, layer) if isinstance(layer, Mapping) else layer
     return parse_study(values, " + ".join(str(path) for path in paths))
+
+
+class _EachKeyOnce(yaml.SafeLoader):
+    """YAML's safe loader, which by itself lets the last of two equal keys win and says nothing."""
+
+    source = ""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping. Raises BadInput naming key and lines where a key stands twice."""
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            # `<<` may be repeated: it merges, it doesn't replace.
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in lines:
+                    raise BadInput(
+                        f"{self.source}: line {line}: the key {key.value} stands there twice (first in line "
+                        f"{lines[key.value]}); keep one, or join what stands below them"
+                    )
+                lines[key.value] = line
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(text: str, source: str) -> Any:
+    """The values of a YAML text. Raises BadInput naming `source`, key and lines for a repeated key; yaml.YAMLError."""
+    loader = _EachKeyOnce(text)
+    loader.source = source
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
+def each_key_once(*paths: str | Path) -> None:
+    """Check files that another program has read (Snakemake: the last of two equal keys won). Raises BadInput."""
+    for path in paths:
+        # What is no YAML, or isn't there, its reader has already said.
+        with suppress(OSError, ValueError, RecursionError, yaml.YAMLError):
+            read_yaml(Path(path).read_text("utf-8"), str(path))
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,8 +33,9 @@ def evaluate(
     oracle, the best branch of each episode. Every two are compared on the same episodes too.
 
     \b
-    Example: cir evaluate router/router.json --decisions evaluation/decisions.parquet \\
-               --pairs outcomes/pairs.parquet --format json
+    Example: cir evaluate results/demo/router/router.json \\
+               --decisions results/demo/router/decisions.parquet \\
+               --pairs results/demo/outcomes/pairs.parquet --cohort evaluation
     """
     from pipeline.evaluation.lookup import SHOWN, held_out
     from pipeline.evaluation.summary import summarise

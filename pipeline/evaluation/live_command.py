@@ -44,8 +44,10 @@ def live(
     Exit 1 where an episode's decision, delay or outcome differs; the table is written all the same.
 
     \b
-    Example: cir live router.json --trunk clean/trunk.parquet --trunk stale-2/trunk.parquet \\
-               --translations translations.parquet --decisions decisions.parquet --pairs pairs.parquet \\
+    Example: cir live results/demo/router/router.json --cohort evaluation \\
+               $(printf -- '--trunk %s ' results/demo/trajectories/cohort=evaluation/condition=*/trunk.parquet) \\
+               --translations results/demo/games/translations.parquet \\
+               --decisions results/demo/router/decisions.parquet --pairs results/demo/outcomes/pairs.parquet \\
                --settings "$(cir config settings config/demo.yaml live)" --out live.parquet
     """
     from pipeline.errors import CheckFailed

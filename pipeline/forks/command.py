@@ -21,7 +21,9 @@ def fork(
     """Fork every trunk at action k + d, apply one operator, and let the agent go on.
 
     \b
-    Example: cir fork --delay 1 --operator refresh --trunk trunk.parquet --translations translations.parquet \\
+    Example: cir fork --delay 1 --operator refresh \\
+               --trunk results/demo/trajectories/cohort=main/condition=stale-2/trunk.parquet \\
+               --translations results/demo/games/translations.parquet \\
                --settings "$(cir config settings config/demo.yaml fork)" --out part.parquet
     """
     from pipeline.forks.branches import altered, branch_row, branch_units, lost_branch

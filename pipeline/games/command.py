@@ -42,7 +42,7 @@ def index(root: str, out: str, splits: tuple[str, ...], skip_bad: bool, form: st
     ROOT is the folder that holds json_2.1.1, or json_2.1.1 itself.
 
     \b
-    Example: cir games index ~/.cache/alfworld --out games.parquet
+    Example: cir games index ~/.cache/alfworld --out official.parquet
     """
     from pathlib import Path
 
@@ -95,7 +95,7 @@ def generate(
     A rerun keeps the games that stand there and makes the missing ones. Splits never share a task folder.
 
     \b
-    Example: cir games generate --out games --split train=120 --split valid_seen=90 --seed 1
+    Example: cir games generate --out games --split train=12 --split valid_seen=6 --seed 1
     """
     from pathlib import Path
 

@@ -48,9 +48,10 @@ def pairs(
     """Pair each branch with its trunk; list what fell out. Every planned unit must be there exactly once.
 
     \b
-    Example: cir pairs --cohorts games/cohorts.parquet --trajectories trajectories --forks forks \\
-               --conditions clean,stale-2 --delays 0,1,2,4 --operators none,refresh \\
-               --out outcomes/pairs.parquet --exclusions outcomes/exclusions.parquet
+    Example: cir pairs --cohorts results/demo/games/cohorts.parquet \\
+               --trajectories results/demo/trajectories --forks results/demo/forks \\
+               --conditions clean,stale-2 --delays 1,2,4 --operators none,refresh \\
+               --out pairs.parquet --exclusions exclusions.parquet
     """
     from pipeline.config.flags import flag_or_key, listed, listed_delays
     from pipeline.outcomes.pairing import pair_up

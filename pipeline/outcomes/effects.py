@@ -16,6 +16,7 @@ from pipeline.errors import BadInput
 from pipeline.outcomes.pairing import SHOWN_PROBLEMS, sql
 from pipeline.records.schemas import SCHEMAS
 from pipeline.records.tables import check_kinds, read_table
+from pipeline.runtime.progress import tracked
 from pipeline.statistics.bootstrap import exact_interval, exact_ratio_interval, percentile_interval
 from pipeline.statistics.paired import holm, mcnemar_exact, sign_flip_exact
 
@@ -82,9 +83,10 @@ def effects(
         flips = connection.sql(sql("flips")).to_arrow_table().to_pylist()
     rest = [key for key in KEYS if key != "operator"]
     flip_rates = {tuple(row[key] for key in rest): row["aa_flip_rate"] for row in flips}
+    rows_of = list(groups(counts, KEYS))
     rows = [
         _effect(units, interval) | {"aa_flip_rate": flip_rates.get(tuple(units[0][key] for key in rest))}
-        for units in groups(counts, KEYS)
+        for units in tracked(rows_of, len(rows_of), "effects")
     ]
     for family in groups(rows, [key for key in KEYS if key not in ("condition", "delay")]):
         # McNemar's test takes units as independent; where a task has several, the sign-flip of its sum stands in.

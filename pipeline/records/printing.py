@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -37,13 +38,28 @@ def print_table(title: str, columns: Sequence[Column], rows: Sequence[Mapping[st
     for place, (heading, _) in enumerate(columns):
         table.add_column(heading, justify="right" if place else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*[Text(cell(row)) for _, cell in columns])
+        table.add_row(*[Text(visible(cell(row))) for _, cell in columns])
     console = Console(file=sys.stdout, width=WIDTH, highlight=False)
     console.print(Text(title, style="bold"))
     console.print(table)
     if note:
         console.print(Text(note, style="dim"))
     console.print()
+
+
+def visible(text: str) -> str:
+    """The text with every character that a terminal would obey written out (`\\x1b`); line breaks and tabs stay.
+
+    Names and transcripts come from files and agents: a text must not be able to move the cursor, set a title, hide
+    itself, or turn the reading direction.
+    """
+    return "".join(
+        mark.encode("unicode_escape").decode() if _obeyed(mark) and mark not in "\n\t" else mark for mark in text
+    )
+
+
+def _obeyed(mark: str) -> bool:
+    return (mark > "~" and unicodedata.category(mark) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")) or mark < " "
 
 
 def percent_points(value: float) -> str:

@@ -34,7 +34,8 @@ def report(out: str, summary: str | None, form: str, **paths: str | None) -> Non
     condition and delay, and the policies on held-out tasks.
 
     \b
-    Example: cir report --study study.json --games games/games.parquet --cohorts games/cohorts.parquet \\
+    Example: cd results/demo && cir report --study study.json \\
+               --games games/games.parquet --cohorts games/cohorts.parquet \\
                --pairs outcomes/pairs.parquet --exclusions outcomes/exclusions.parquet \\
                --effects outcomes/effects.parquet --router router/router.json \\
                --evaluation evaluation/summary.json --decisions router/decisions.parquet --oof router/oof.parquet \\

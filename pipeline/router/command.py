@@ -41,9 +41,10 @@ def features(
     """Features of every candidate moment, from the prefix only, beside both outcomes.
 
     \b
-    Example: cir features --pairs outcomes/pairs.parquet --trajectories trajectories --cohort main \\
-               --conditions clean,stale-2 --delays 1,2,4 --operator refresh --turns 49 --actions 64 \\
-               --out router/decisions.parquet
+    Example: cir features --pairs results/demo/outcomes/pairs.parquet \\
+               --trajectories results/demo/trajectories --cohort main,evaluation \\
+               --conditions clean,stale-2 --delays 1,2,4 --operator refresh \\
+               --turns 49 --actions 64 --out decisions.parquet
     """
     from pipeline.config.flags import flag_or_key, listed, listed_delays
     from pipeline.records.schemas import decisions_schema
@@ -121,7 +122,7 @@ def fit(
     """Fit the router: out-of-fold predictions, thresholds under the limit of clean harm, refit on all.
 
     \b
-    Example: cir fit results/demo/router/decisions.parquet --out router.json --oof oof.parquet
+    Example: cir fit results/demo/router/decisions.parquet --cohort main --out router.json --oof oof.parquet
     """
     from pipeline.config.flags import flag_or_key, listed, listed_delays
     from pipeline.records.canonical import file_sha256

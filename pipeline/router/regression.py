@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.errors import BadInput
+from pipeline.runtime.progress import tracked
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def held_out_predictions(
     known = np.ones(len(fold), dtype=bool) if known is None else known
     predicted = np.empty((len(fold), len(names)))
     constant: dict[tuple[str, int], list[str]] = {}
-    for number in range(int(fold.max()) + 1):
+    folds = range(int(fold.max()) + 1)
+    for number in tracked(folds, len(folds), "folds"):
         held_out = fold == number
         learnt = ~held_out & known
         mean, scale = scaling(features[~held_out])

@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from pipeline.router.policy import DecisionEpisode, PolicyCounts, Thresholds, harm_limit
+from pipeline.runtime.progress import tracked
 
 # Rows of the alpha axis are worked off in blocks of at most this many grid cells: three int32 arrays of 16 MB.
 _BLOCK_CELLS = 4_000_000
@@ -52,7 +53,7 @@ def search(
     """
     limit = harm_limit(episodes, epsilon)
     best: tuple[tuple[float, ...], Found] | None = None
-    for gamma in gammas:
+    for gamma in tracked(gammas, len(gammas), "thresholds"):
         for block, (gain, harms, interventions) in _count_blocks(episodes, alphas, betas, gamma):
             if (found := _best_cell(gain, harms, interventions, limit)) is None:
                 continue

@@ -25,7 +25,8 @@ def _bar(items: Iterable[Item], total: int, what: str, done: int) -> Iterator[It
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     began = time.monotonic()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=False) as progress:
+    # stdout carries data: rich would send what is printed there to its own console, which is stderr.
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
         task = progress.add_task(what, total=total, completed=done, visible=False)
         for item in items:
             yield item

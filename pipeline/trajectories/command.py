@@ -21,8 +21,8 @@ def cohorts() -> None:
     """Draw disjoint cohorts of candidates; settle which tasks are feasible.
 
     \b
-    Example: cir cohorts draw --games games.parquet --settings "$(cir config settings config/demo.yaml draw)" \\
-               --out candidates.parquet
+    Example: cir cohorts draw --games results/demo/games/games.parquet \\
+               --settings "$(cir config settings config/demo.yaml draw)" --out candidates.parquet
     """
 
 
@@ -34,8 +34,8 @@ def draw(games: str, settings: str, out: str) -> None:
     """Draw every cohort's candidates: disjoint by game and by task folder.
 
     \b
-    Example: cir cohorts draw --games games.parquet --settings "$(cir config settings config/demo.yaml draw)" \\
-               --out candidates.parquet
+    Example: cir cohorts draw --games results/demo/games/games.parquet \\
+               --settings "$(cir config settings config/demo.yaml draw)" --out candidates.parquet
     """
     from pipeline.records.tables import read_rows, write_rows
     from pipeline.trajectories.cohorts import draw as draw_cohorts
@@ -54,7 +54,8 @@ def settle(candidates: str, trajectories: str, settings: str, out: str) -> None:
     """Fill each cohort with its first feasible candidates; name why the others fell out.
 
     \b
-    Example: cir cohorts settle --candidates candidates.parquet --trajectories trajectories \\
+    Example: cir cohorts settle --candidates results/demo/games/candidates.parquet \\
+               --trajectories results/demo/trajectories \\
                --settings "$(cir config settings config/demo.yaml settle)" --out cohorts.parquet
     """
     from pathlib import Path
@@ -100,7 +101,8 @@ def factual(cohort: str, candidates: str, translations: str, settings: str, stor
     """Run the agent on a cohort's candidates: nothing altered, no recovery.
 
     \b
-    Example: cir factual --cohort main --candidates candidates.parquet --translations translations.parquet \\
+    Example: cir factual --cohort main --candidates results/demo/games/candidates.parquet \\
+               --translations results/demo/games/translations.parquet \\
                --settings "$(cir config settings config/demo.yaml factual)" --out factual.parquet
     """
     from pipeline.records.tables import read_rows
@@ -135,9 +137,10 @@ def trunk(
     """Replay each task to action k, show its reply as the condition has it, and run on without recovery.
 
     \b
-    Example: cir trunk --cohort main --condition stale-2 --cohorts cohorts.parquet --factual factual.parquet \\
-               --translations translations.parquet --settings "$(cir config settings config/demo.yaml trunk)" \\
-               --out trunk.parquet
+    Example: cir trunk --cohort main --condition stale-2 --cohorts results/demo/games/cohorts.parquet \\
+               --factual results/demo/trajectories/cohort=main/factual.parquet \\
+               --translations results/demo/games/translations.parquet \\
+               --settings "$(cir config settings config/demo.yaml trunk)" --out trunk.parquet
     """
     from pipeline.harness.conditions import condition as known_condition
     from pipeline.harness.play import agent_of, parse_settings
