@@ -55,8 +55,7 @@ else:
             root=GAMES_ROOT,
             code=code_digest("pipeline.games.command:index"),
         shell:
-            "cir --record {output.record:q}"
-            " games index {params.root:q} --out {output.games:q} > {log} 2>&1"
+            "cir --record {output.record:q}" " games index {params.root:q} --out {output.games:q} > {log} 2>&1"
 
 
 rule translations:

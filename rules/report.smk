@@ -20,8 +20,7 @@ rule study:
     params:
         study=STUDY.model_dump_json(by_alias=True),
     shell:
-        "cir --record {output.record:q}"
-        " config record --study {params.study:q} --out {output.study:q} > {log} 2>&1"
+        "cir --record {output.record:q}" " config record --study {params.study:q} --out {output.study:q} > {log} 2>&1"
 
 
 rule report:
