@@ -16,10 +16,10 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 TINY = {
-    "games": {"generate": {"splits": {"train": 14, "valid_seen": 10}}},
+    "games": {"generate": {"splits": {"train": 14, "valid_seen": 13}}},
     "cohorts": {
         "main": {"role": "fit", "split": "train", "size": 7, "reserve": 0.5},
-        "evaluation": {"role": "evaluate", "split": "valid_seen", "size": 4, "reserve": 0.5},
+        "evaluation": {"role": "evaluate", "split": "valid_seen", "size": 6, "reserve": 0.8},
     },
     "protocol": {
         "conditions": ["clean", "stale-2"],

@@ -96,6 +96,8 @@ def make_inputs(place):
     """prefix.json and log.parquet, made of the study's own runs; official games: generated ones stand in."""
     results = place / "results/demo"
     decisions = pq.read_table(results / "router/decisions.parquet").to_pylist()
+    # A router is valued on tasks that it was not fitted on.
+    decisions = [row for row in decisions if row["cohort"] == "evaluation"]
     pairs = {
         (row["task"], row["condition"], row["delay"]): row
         for row in pq.ParquetFile(results / "outcomes/pairs.parquet").read().to_pylist()
