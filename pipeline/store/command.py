@@ -36,6 +36,8 @@ def store() -> None:
 def status(store: str, results: tuple[str, ...], form: str) -> None:
     """Size of the store, and of each study how many of its episodes are there, shared with other studies, missing.
 
+    found and generated: what its jobs, each when it last ran, took from the store and played.
+
     \b
     Example: cir store status --store results/store --results results
     """
@@ -43,7 +45,7 @@ def status(store: str, results: tuple[str, ...], form: str) -> None:
     from pathlib import Path
 
     from pipeline.records.printing import print_csv, print_json, print_table
-    from pipeline.store.listing import damaged, entries, references
+    from pipeline.store.listing import damaged, entries, hits, references
 
     there, size, parts = set(), 0, 0
     for one in entries(Path(store)):
@@ -62,6 +64,7 @@ def status(store: str, results: tuple[str, ...], form: str) -> None:
             "episodes": len(keys),
             "shared": sum(uses[key] > 1 for key in keys),
             "missing": len(keys - there),
+            **dict(zip(("found", "generated"), hits(name), strict=True)),
         }
         for name, keys in sorted(studies.items())
     ]
@@ -79,8 +82,9 @@ def status(store: str, results: tuple[str, ...], form: str) -> None:
         print_csv(rows)
     else:
         title = f"{store}: {len(there)} episodes, {size / 1e6:.1f} MB"
+        counts = ("episodes", "shared", "missing", "found", "generated")
         columns = [("study", lambda row: row["study"])]
-        columns += [(name, lambda row, name=name: str(row[name])) for name in ("episodes", "shared", "missing")]
+        columns += [(name, lambda row, name=name: str(row[name])) for name in counts]
         note = f"no study refers to {whole['unreferenced']}; {whole['damaged']} set aside as damaged; {parts} unfinished parts"
         print_table(title, columns, rows, note)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import BadInput
+from pipeline.provenance.record import FOLDER, parsed
 from pipeline.records.tables import read_table
 from pipeline.store.entry import SUFFIX, is_key
 from pipeline.store.episodes import DAMAGED, EPISODES, PART
@@ -97,6 +98,19 @@ def references(results: Sequence[Path], store: Path) -> References:
                 found.tables += 1
                 found.studies.setdefault(str(_study(path)), set()).update(keys)
     return found
+
+
+def hits(study: str) -> tuple[int, int]:
+    """Episodes that the jobs of a study, each when it last ran, found in the store and generated, as their records tell.
+
+    Records that can't be read are left to `cir audit`.
+    """
+    found = generated = 0
+    for path in sorted(Path(study, FOLDER).rglob("*.json")):
+        with suppress(BadInput):
+            counts = parsed(path.read_bytes(), path).run.notes.get("store", {})
+            found, generated = found + counts.get("found", 0), generated + counts.get("generated", 0)
+    return found, generated
 
 
 def _parquet(folder: Path, store: Path, visited: set[tuple[int, int]]) -> Iterator[Path]:
