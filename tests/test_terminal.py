@@ -300,8 +300,14 @@ def test_show_finds_episodes_by_a_part_of_the_name(finished):
         (["trial", "--cohort", "mian"], "there are evaluation, main"),
         (["trial", "--delay", "1"], "give both"),
         (["trial", "--delay", "1", "--operator", "refresh"], "--condition"),
-        (["SprayBottle-None-Cabinet", "--condition", "clean", "--delay", "7", "--operator", "refresh"], "there are 1, 2, 4"),
-        (["SprayBottle-None-Cabinet", "--condition", "clean", "--delay", "1", "--operator", "hope"], "there are none, refresh"),
+        (
+            ["SprayBottle-None-Cabinet", "--condition", "clean", "--delay", "7", "--operator", "refresh"],
+            "there are 1, 2, 4",
+        ),
+        (
+            ["SprayBottle-None-Cabinet", "--condition", "clean", "--delay", "1", "--operator", "hope"],
+            "there are none, refresh",
+        ),
     ],
 )
 def test_show_says_what_there_is(finished, arguments, message):
