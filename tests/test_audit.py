@@ -145,7 +145,7 @@ def test_a_fault_in_each_kind_of_artifact_is_named(study, path, fault):
     assert done is None or (done.returncode == 1 and path in done.stdout and "Traceback" not in done.stderr)
 
 
-@pytest.mark.parametrize("fault", ["flipped", "missing", "extra"])
+@pytest.mark.parametrize("fault", ["flipped", "missing"])
 def test_a_fault_in_a_game_is_named(study, fault):
     name = game_of(study)
     place = study / name
@@ -154,12 +154,15 @@ def test_a_fault_in_a_game_is_named(study, fault):
         content[100] ^= 1
         place.write_bytes(content)
         assert named(study) == {name}
-    elif fault == "missing":
+    else:
         place.unlink()
         assert named(study) == {name}
-    else:
-        (place.parent / "another.json").write_text("{}")
-        assert named(study, "unclaimed") == {str(Path(name).parent / "another.json")}
+
+
+def test_another_studys_games_in_the_shared_folder_are_no_fault(study):
+    (study / game_of(study)).parents[1].joinpath("trial_of_another_study").mkdir()
+    (study / game_of(study)).parents[1].joinpath("trial_of_another_study/game.tw-pddl").write_text("{}")
+    assert look(study).findings == []
 
 
 def test_games_that_are_not_here_are_said_and_are_found_when_named(study, tmp_path):

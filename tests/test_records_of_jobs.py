@@ -163,3 +163,9 @@ def test_a_wrong_call_under_record_is_a_users_mistake(tmp_path):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "--nonsense" in done.stderr
+
+
+def test_a_data_file_of_the_package_is_code_and_no_input():
+    with observed() as ledger:
+        read_json(ROOT / "pipeline/outcomes/published.json")
+    assert ledger.inputs() == {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pipeline.audit.study import SHARED, Finding, Recorded, outside
+from pipeline.audit.study import Finding, Recorded, outside
 from pipeline.provenance.record import FOLDER, File
 from pipeline.records.ledger import Content
 
@@ -90,20 +90,6 @@ def claimed_once(study: Recorded) -> list[Finding]:
         if stray or (parts[0] == FOLDER and not path.endswith(".json")):
             what = "no record claims this file"
             findings.append(Finding("unclaimed", path, what, "remove it, or run the job that makes it with its record"))
-    return findings + _stray_games(study, claims)
-
-
-def _stray_games(study: Recorded, claims: Mapping[str, object]) -> list[Finding]:
-    """Games beside the generated ones: their folder is named by the generator's settings, so it holds nothing else."""
-    folders = sorted({"/".join(path.split("/")[:3]) for path in claims if path.startswith(SHARED)})
-    findings = []
-    for folder in folders:
-        root = study.place(f"{folder}/json_2.1.1")
-        for path in present(root) if root is not None else ():
-            if f"{folder}/json_2.1.1/{path}" not in claims:
-                where = f"{folder}/json_2.1.1/{path}"
-                what = "the games' record doesn't claim this file"
-                findings.append(Finding("unclaimed", where, what, "remove it, it is no game of this study"))
     return findings
 
 
@@ -111,5 +97,6 @@ def present(root: Path) -> Iterable[str]:
     """Every file under a folder, relative to it, sorted."""
     for folder, inner, names in os.walk(root):
         inner.sort()
-        for name in sorted(names):
+        # Snakemake leaves a mark of its own in a folder that is an output.
+        for name in sorted(set(names) - {".snakemake_timestamp"}):
             yield Path(folder, name).relative_to(root).as_posix()
