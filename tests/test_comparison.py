@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from scipy.stats import binomtest
 
 from pipeline.cli import cir
 from pipeline.errors import BadInput
@@ -169,3 +170,27 @@ def test_the_package_ships_the_shared_figures():
     if not shared.is_file():
         pytest.skip("the shared figures are not here (../shared/published.json)")
     assert read_published(shared) == PUBLISHED
+
+
+def test_a_difference_has_an_interval_of_its_own_where_both_sides_have_one(paper, tmp_path):
+    rows = compare(paper)
+    for row in rows:
+        ends = [row[f"{whose}_ci_{end}_pp"] for whose in ("study", "published") for end in ("low", "high")]
+        known = row["difference_ci_low_pp"] is not None
+        if row["kind"] != "overlap":
+            assert known == (row["difference_pp"] is not None and None not in ends)
+        if not known or row["kind"] == "overlap":
+            continue
+        assert row["difference_ci_low_pp"] <= row["difference_pp"] <= row["difference_ci_high_pp"]
+        # Against itself a study differs by nothing, give or take both samples' chance.
+        below, above = row["study_effect_pp"] - ends[0], ends[3] - row["published_effect_pp"]
+        assert row["difference_pp"] - row["difference_ci_low_pp"] == pytest.approx((below**2 + above**2) ** 0.5)
+    assert sum(row["difference_ci_low_pp"] is not None for row in rows) > 8
+    # 8 of 10 against 8 of 10, by scipy's score intervals.
+    ci = binomtest(8, 10).proportion_ci(method="wilson")
+    reach = 100 * ((0.8 - ci.low) ** 2 + (ci.high - 0.8) ** 2) ** 0.5
+    assert rows[-1]["difference_ci_high_pp"] == pytest.approx(reach)
+    assert rows[-1]["difference_ci_low_pp"] == pytest.approx(-reach)
+    # An effects table carries its intervals, so it needs no pairs.
+    write_rows(tmp_path / "effects.parquet", effects(paper), "effects")
+    assert compare(tmp_path / "effects.parquet")[0]["difference_ci_low_pp"] is not None

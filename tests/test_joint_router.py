@@ -269,7 +269,9 @@ def test_the_certificate_equals_a_naive_fixed_sequence(seed):
 
 
 def test_an_independent_library_certifies_the_same_alphas():
-    control = pytest.importorskip("mapie.risk_control.fwer_control", reason="MAPIE is not installed")
+    control = pytest.importorskip(
+        "mapie.risk_control.fwer_control", reason="MAPIE is not installed: pip install '.[dev]'"
+    )
     methods = sys.modules["mapie.risk_control.methods"]
     for seed in range(10):
         rng = np.random.default_rng(seed)

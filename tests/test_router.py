@@ -587,10 +587,13 @@ def test_decide_is_fast_and_light(tmp_path):
 
     router = Router.parse(router_file(tmp_path), "router")
     prefix = prefix_at(STEPS, 5, 49, 64)
-    started = time.perf_counter()
-    for _ in range(100):
-        router.decide(prefix)
-    assert (time.perf_counter() - started) / 100 < 0.005
+    taken = []
+    for _ in range(5):  # the best of five: others may use the machine
+        started = time.perf_counter()
+        for _ in range(50):
+            router.decide(prefix)
+        taken.append((time.perf_counter() - started) / 50)
+    assert min(taken) < 0.001
     code = "import sys, pipeline.router.model; print({'numpy', 'pandas', 'sklearn', 'pyarrow'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 

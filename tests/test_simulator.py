@@ -211,10 +211,7 @@ def test_a_fit_on_many_tasks_is_near_the_best_policy_of_its_kind(tmp_path, seed)
 
 
 def test_p1_less_p0_is_a_t_learner_built_by_hand(tmp_path):
-    """Scikit-learn's pipeline, one model an arm on the rows as a T-learner takes them, by another solver.
-
-    The same as EconML's TLearner, which is asked too where it is installed.
-    """
+    """Scikit-learn's pipeline, one model an arm on the rows as a T-learner takes them, by another solver."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -233,27 +230,30 @@ def test_p1_less_p0_is_a_t_learner_built_by_hand(tmp_path):
     theirs = arms["ym"].predict_proba(x)[:, 1] - arms["y0"].predict_proba(x)[:, 1]
     assert np.abs(ours - theirs).max() < 1e-7
     assert np.std(ours) > 0.05
-    if (econml := _econml()) is not None:
-        # EconML's TLearner takes regressors; a classifier in a regressor's clothes predicts the probability.
-        class Probability(LogisticRegression):
-            def predict(self, X):
-                return self.predict_proba(X)[:, 1]
-
-        learner = econml.TLearner(
-            models=make_pipeline(StandardScaler(), Probability(C=0.1, tol=1e-10, max_iter=10_000))
-        )
-        treated = np.repeat([0, 1], len(x))
-        outcomes = np.array([row[name] for name in ("y0", "ym") for row in moments], dtype=int)
-        learner.fit(outcomes, treated, X=np.vstack([x, x]))
-        assert np.abs(learner.effect(x).ravel() - ours).max() < 1e-7
 
 
-def _econml():
-    try:
-        from econml import metalearners
-    except ImportError:
-        return None
-    return metalearners
+def test_p1_less_p0_is_an_independent_librarys_t_learner(tmp_path):
+    metalearners = pytest.importorskip("econml.metalearners", reason="EconML is not installed: pip install '.[dev]'")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    # EconML's TLearner takes regressors; a classifier in a regressor's clothes predicts the probability.
+    class Probability(LogisticRegression):
+        def predict(self, X):
+            return self.predict_proba(X)[:, 1]
+
+    rows, made = fitted(tmp_path, sim.sample(120, np.random.default_rng(8), noise=0.5))
+    model = Router.parse(made.router, "router")
+    moments = [rows.rows[place] for place in rows.live]
+    x = np.array([[row[name] for name in sim.FEATURES] for row in moments])
+    learner = metalearners.TLearner(
+        models=make_pipeline(StandardScaler(), Probability(C=0.1, tol=1e-10, max_iter=10_000))
+    )
+    outcomes = np.array([row[name] for name in ("y0", "ym") for row in moments], dtype=int)
+    learner.fit(outcomes, np.repeat([0, 1], len(x)), X=np.vstack([x, x]))
+    ours = np.array([found.p_1 - found.p_0 for found in map(model.signals, moments)])
+    assert np.abs(learner.effect(x).ravel() - ours).max() < 1e-7
 
 
 def test_predictions_and_decisions_equal_scikit_learns_pipeline(tmp_path):

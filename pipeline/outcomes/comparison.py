@@ -18,6 +18,7 @@ from pipeline.records.printing import Column, interval, percent_points, print_cs
 from pipeline.records.schemas import SCHEMAS
 from pipeline.records.tables import check_kinds, read_table
 from pipeline.statistics.bootstrap import exact_interval
+from pipeline.statistics.independent import difference_interval, wilson_interval
 
 Row = Mapping[str, Any]
 _FIGURES = ("n", "rescue", "harm", "effect_pp", "ci_low_pp", "ci_high_pp")
@@ -182,6 +183,7 @@ def _beside(
     names = ("n", "rescue", "harm", "both", "effect_pp", "ci_low_pp", "ci_high_pp")
     study: Row = {} if isinstance(found, str) else found
     effects_pp = (study.get("effect_pp"), figures["effect_pp"])
+    low, high = _difference_ends(kind, study, figures)
     return {
         "kind": kind,
         **{key: wanted[key] for key in KEYS},
@@ -191,19 +193,41 @@ def _beside(
         "study_cohort": study.get("cohort"),
         **{f"study_{name}": study.get(name) for name in names},
         "difference_pp": None if None in effects_pp else effects_pp[0] - effects_pp[1],
+        "difference_ci_low_pp": low,
+        "difference_ci_high_pp": high,
         "missing": found if isinstance(found, str) else None,
     }
 
 
+def _difference_ends(kind: str, study: Row, published: Row) -> tuple[float | None, float | None]:
+    """95% interval of study less published, the two as independent samples; nulls where one has no interval.
+
+    Effects and contrasts: from the two bootstrap intervals. Shares of an overlap: from their counts' score intervals.
+    """
+    both = []
+    for row in (study, published):
+        if kind == "overlap":
+            ends = (
+                [100 * end for end in wilson_interval(row["both"], row["rescue"])] if row.get("rescue") else [None] * 2
+            )
+        else:
+            ends = [row.get("ci_low_pp"), row.get("ci_high_pp")]
+        both += [row.get("effect_pp"), (ends[0], ends[1])]
+    if any(value is None for value in (both[0], *both[1], both[2], *both[3])):
+        return None, None
+    return difference_interval(*both)
+
+
 def print_comparison(rows: Sequence[Row], form: str) -> None:
-    """Print a comparison; in a table each row takes two lines, the published one and the study's."""
+    """Print a comparison; in a table each row takes three lines: the published one, the study's and their difference."""
     if form != "table":
         print_json(rows) if form == "json" else print_csv(rows)
         return
     missing = Counter(row["missing"] for row in rows if row["missing"])
     note = (
         "difference: study less published, percentage points; the two differ in agent,\n"
-        "games and chance. *: computed from the published counts."
+        "games and chance. Its interval takes them as independent samples.\n"
+        "*: computed from the published counts."
     )
     if missing:
         listed = "; ".join(f"{reason}: {count}" for reason, count in missing.items())
@@ -226,9 +250,9 @@ def _title(row: Row) -> str:
 
 def _columns(kind: str) -> list[Column]:
     shown = {
-        "effect": ("condition", "d", "of", "n", "rescue", "harm", "effect", "95% interval", "difference"),
-        "contrast": ("d", "of", "n", "contrast", "95% interval", "difference"),
-        "overlap": ("condition", "d", "of", "rescue", "both", "share, %", "difference"),
+        "effect": ("condition", "d", "of", "n", "rescue", "harm", "effect", "95% interval"),
+        "contrast": ("d", "of", "n", "contrast", "95% interval"),
+        "overlap": ("condition", "d", "of", "rescue", "both", "share, %", "95% interval"),
     }[kind]
     keys = {"contrast": "effect", "share, %": "effect"}
     return [(name if name != "of" else "", itemgetter(keys.get(name, name))) for name in shown]
@@ -249,11 +273,13 @@ def _lines(row: Row) -> list[dict[str, str]]:
                 "of": whose,
                 "effect": "-" if effect is None else percent_points(effect) + star["effect_pp"],
                 "95% interval": "-" if low is None or high is None else interval(low, high) + star["ci95_pp"],
-                "difference": _difference(row) if whose == "study" else "",
             }
         )
+    if row["difference_pp"] is not None:
+        low, high = row["difference_ci_low_pp"], row["difference_ci_high_pp"]
+        made.append(
+            dict.fromkeys(("n", "rescue", "harm", "both", "condition", "d"), "")
+            | {"of": "difference", "effect": percent_points(row["difference_pp"])}
+            | {"95% interval": "-" if low is None else interval(low, high)}
+        )
     return made
-
-
-def _difference(row: Row) -> str:
-    return "-" if row["difference_pp"] is None else percent_points(row["difference_pp"])
