@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def snakemake(folder, *arguments, configs=(STUDY,), check=True, **env):
 
 def checkout(folder):
     """A copy of what a clone holds and the workflow needs: its own results folder and .snakemake."""
-    for name in ("Snakefile", "rules", "config", "profiles", "envs"):
+    for name in ("Snakefile", "rules", "config", "profiles", "envs", "report"):
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
     return folder
@@ -85,7 +86,18 @@ def test_every_artifact_of_the_contracts_is_there(finished):
         "rate-matched-anomaly",
         "cir",
     }
-    assert (finished / "results/test/report/index.html").stat().st_size > 10_000
+    page = (finished / "results/test/report/index.html").read_text()
+    assert f"The page holds all {len(pairs):,} branches of the study" in page
+    assert (finished / "results/test/report/figures/router-risk-gain.svg").is_file()
+
+
+@pytest.mark.slow
+def test_snakemake_packs_the_page_and_its_figures_with_their_captions(finished):
+    snakemake(finished, "--report", "study.zip")
+    with zipfile.ZipFile(finished / "study.zip") as packed:
+        names = {Path(name).name for name in packed.namelist()}
+    drawings = {path.name for path in (finished / "results/test/report/figures").glob("*.svg")}
+    assert {"index.html", *drawings} <= names
 
 
 @pytest.mark.slow
