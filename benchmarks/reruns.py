@@ -33,7 +33,7 @@ from pipeline.config.load import load_study
 from pipeline.config.models import Study
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("Snakefile", "rules", "config", "profiles", "envs", "pipeline")
+PARTS = ("Snakefile", "rules", "config", "profiles", "envs", "report", "pipeline")
 COMPARED = ("*.parquet", "summary.json", "router.json", "index.html")
 
 

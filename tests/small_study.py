@@ -1,10 +1,11 @@
 """One small finished study, run by the workflow, for the tests of audit, trace and crate."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from checkout import checkout
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -25,9 +26,7 @@ statistics: {resamples: 200}
 
 def run(folder: Path, *arguments: str, **env: str) -> Path:
     """Run the study in a fresh copy of what a clone holds; returns results/small."""
-    for name in ("Snakefile", "rules", "profiles", "envs"):
-        source = ROOT / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+    checkout(folder)
     (folder / "small.yaml").write_text(CONFIG)
     command = [str(BIN / "snakemake"), "--profile", "profiles/local", *arguments, "--configfile", "small.yaml"]
     environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"} | env

@@ -6,11 +6,11 @@ config/demo.yaml that is cut to a few tasks. Documented commands therefore run t
 
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import checkout as workflow
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,11 +36,8 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def checkout(folder: Path) -> Path:
-    """A copy of what a clone holds and the workflow needs."""
-    for name in ("Snakefile", "rules", "config", "profiles", "envs", "workflow", "docs", "README.md"):
-        source = ROOT / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-    return folder
+    """The workflow with the documents that speak of it."""
+    return workflow.checkout(folder, "workflow", "docs", "README.md")
 
 
 def make(folder: Path) -> Path:

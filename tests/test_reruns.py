@@ -6,7 +6,6 @@ looks at params and at what the files are called, never into them.
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
+from checkout import checkout
 
 from pipeline.config.document import keys, reruns
 from pipeline.config.load import merge
@@ -145,14 +145,12 @@ def walked(tmp_path_factory):
 
 def up_to_date(folder, base):
     """A checkout in which every file of the study stands, empty, and Snakemake takes it for finished; and all its jobs."""
-    for name in ("Snakefile", "rules", "profiles", "envs", "pipeline"):
-        source = ROOT / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+    checkout(folder, "pipeline")
     (folder / "base.yaml").write_text(yaml.safe_dump(base))
     jobs = dry_run(folder, force=True)
     for path in (Path(folder, output) for job in jobs for output in job.outputs):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        path.touch() if path.suffix else path.mkdir()
     command = [str(BIN / "snakemake"), "--profile", "profiles/local", "--touch", "--forceall", "--configfile"]
     subprocess.run([*command, "base.yaml"], cwd=folder, capture_output=True, env=_environment(folder), check=True)
     assert dry_run(folder) == []

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from checkout import checkout
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -27,14 +28,6 @@ def snakemake(folder, *arguments, configs=(STUDY,), check=True, **env):
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
-
-
-def checkout(folder):
-    """A copy of what a clone holds and the workflow needs: its own results folder and .snakemake."""
-    for name in ("Snakefile", "rules", "config", "profiles", "envs", "report"):
-        source = ROOT / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-    return folder
 
 
 def hashes(results):
