@@ -25,7 +25,7 @@ demo: $(STAMP)
 # Takes finished results over in this checkout, whatever their modification times: checked first, then marked up to date.
 adopt: $(STAMP)
 	cir audit results/$$(cir config name $(STUDY)) --study $(STUDY)
-	snakemake --profile profiles/local --configfile $(STUDY) --touch --forceall
+	snakemake --touch --forceall --profile profiles/local --configfile $(STUDY)
 
 test: $(STAMP)
 	pytest -n auto --dist loadfile
