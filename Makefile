@@ -1,4 +1,4 @@
-# make demo | test | adopt | setup | lint     (a fresh Debian machine with git, make, Python 3.11 and a compiler needs nothing else)
+# make demo | test | test-slurm | adopt | setup | lint     (a fresh Debian machine with git, make, Python 3.11 and a compiler needs nothing else)
 SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
@@ -7,7 +7,7 @@ STAMP := $(VENV)/installed
 STUDY ?= config/demo.yaml
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test adopt setup lint lock clean
+.PHONY: demo test test-slurm adopt setup lint lock clean
 
 setup: $(STAMP)
 
@@ -28,7 +28,11 @@ adopt: $(STAMP)
 	snakemake --profile profiles/local --configfile $(STUDY) --touch --forceall
 
 test: $(STAMP)
-	pytest -n auto --dist loadfile
+	pytest -n auto --dist loadfile -m "not slurm"
+
+# Needs the packages of tests/slurm/install.sh and root; skips with the reason where they are missing.
+test-slurm: $(STAMP)
+	pytest -m slurm -rs -s tests/test_slurm.py
 
 lint: $(STAMP)
 	ruff check .
