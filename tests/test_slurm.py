@@ -67,7 +67,7 @@ def cluster():
     if os.geteuid():
         pytest.skip("GPU device files are made with mknod, which needs root")
     # Short, since the path of a Unix socket holds 107 characters.
-    base = tempfile.mkdtemp(prefix="slurm-")
+    base = os.environ.get("SLURM_TEST_BASE") or tempfile.mkdtemp(prefix="slurm-", dir="/tmp")
     env = os.environ | {"BASE": base, "PATH": path}
     try:
         subprocess.run([SLURM / "up.sh"], env=env, check=True, timeout=120)
@@ -150,9 +150,12 @@ def test_the_study_has_the_local_runs_bytes_and_its_gpu_jobs_a_gpu(cluster, fail
     local, remote = (checkout(tmp_path_factory.mktemp(name)) for name in ("local", "remote"))
     for folder in (local, remote):
         shutil.copytree(SLURM, folder / "tests/slurm")
-    finish(start(local, cluster, "--configfile", *STUDY, profile="local"), local, 240)
     begin = time.monotonic()
-    finish(start(remote, cluster, *THREADS, "--configfile", *STUDY), remote, 280)
+    submitted = start(remote, cluster, *THREADS, "--configfile", *STUDY)
+    # Meanwhile, since a Slurm run is mostly waiting.
+    finish(start(local, cluster, "--cores=1", "--configfile", *STUDY, profile="local"), local, 600)
+    finish(submitted, remote, 600)
+    print(f"\nthe study took {time.monotonic() - begin:.0f} s under Slurm")
     first, second = hashes(local / "results/slurm"), hashes(remote / "results/slurm")
     assert first == second
     assert len(first) >= 25
@@ -168,7 +171,6 @@ def test_the_study_has_the_local_runs_bytes_and_its_gpu_jobs_a_gpu(cluster, fail
         assert row["JobName"].startswith("cir_")
         assert row["Account"] == "cir"
         assert ("gres/gpu:h200=1" in row["AllocTRES"].split(",")) == (rule in AGENT_STAGES), (rule, row)
-    print(f"\n{len(rules)} Slurm jobs in {time.monotonic() - begin:.0f} s")
 
 
 @pytest.mark.slow
@@ -183,7 +185,11 @@ def test_a_job_killed_for_memory_or_time_is_tried_again_with_more(cluster, faili
         return sorted((row for row in rows if row["JobID"] in jobs), key=lambda row: int(row["JobID"]))
 
     hungry, slow = attempts("hungry"), attempts("slow")
-    assert [row["State"] for row in hungry] == ["OUT_OF_MEMORY", "COMPLETED"]
+    # Without cgroups Slurm's accounting kills the step that is over its memory; the job then counts as failed.
+    assert [row["State"] for row in hungry] == ["FAILED", "COMPLETED"]
+    step = shell(f"sacct -n -P -j {hungry[0]['JobID']}.0 -o State,ExitCode,MaxRSS", cluster).strip().split("|")
+    assert step[:2] == ["CANCELLED by 0", "0:9"]
+    assert int(step[2].removesuffix("K")) > 700 * 1024
     assert [row["ReqMem"] for row in hungry] == ["700M", "2800M"]
     assert [row["State"] for row in slow] == ["TIMEOUT", "COMPLETED"]
     assert [row["TimelimitRaw"] for row in slow] == ["1", "2"]
