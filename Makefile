@@ -1,4 +1,4 @@
-# make demo | test | adopt | setup | lint     (a fresh Debian machine with git, make, Python 3.11 and a compiler needs nothing else)
+# make demo | test | test-slurm | adopt | setup | lint     (a fresh Debian machine with git, make, Python 3.11 and a compiler needs nothing else)
 SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
@@ -7,7 +7,7 @@ STAMP := $(VENV)/installed
 STUDY ?= config/demo.yaml
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test adopt setup lint lock clean
+.PHONY: demo test test-slurm adopt setup lint lock clean
 
 setup: $(STAMP)
 
@@ -28,7 +28,12 @@ adopt: $(STAMP)
 	snakemake --touch --forceall --profile profiles/local --configfile $(STUDY)
 
 test: $(STAMP)
-	pytest -n auto --dist loadfile
+	pytest -n auto --dist loadfile -m "not slurm"
+
+# Needs the packages of tests/slurm/install.sh and root; skips with the reason where they are missing.
+test-slurm: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[slurm]'
+	pytest -m slurm -rs -s tests/test_slurm.py
 
 lint: $(STAMP)
 	ruff check .
@@ -38,7 +43,7 @@ lint: $(STAMP)
 	cir config docs --check
 
 lock:
-	uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --all-extras \
+	uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --extra dev --extra crate \
 	    --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
 
 clean:
