@@ -158,12 +158,14 @@ def run(command, folder, **env):
     ("name", "command"), EXAMPLES, ids=[f"{name}-{place}" for place, (name, _) in enumerate(EXAMPLES)]
 )
 def test_an_example_of_the_help_runs(folder, name, command):
-    done = run(command, folder)
+    # The key in the help is another study's; keys depend on the very games and code.
+    entry = next((folder / "results/store/episodes").rglob("*.episode"))
+    done = run(command.replace("1f6f6a", entry.name[:12]), folder)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
-    assert (
-        not [line for line in done.stdout.splitlines() if len(line) > 80] or "--format" in command or "settings" in name
-    )
+    # A lineage is paths, which are whole or of no use.
+    free = "--format" in command or "settings" in name or name == "trace"
+    assert free or not [line for line in done.stdout.splitlines() if len(line) > 80]
 
 
 TABLES = (
