@@ -189,6 +189,25 @@ def test_the_harm_limit_holds_in_every_fit(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_certified_routers_promise_is_kept_on_fresh_tasks(tmp_path):
+    """Clean harm within epsilon at 90% confidence: of many fits at most one in ten may harm more, and its sampling error."""
+    fits, epsilon = 16, 0.05
+    certified = broken = harms_of_cir = 0
+    for seed in range(fits):
+        drawn = sim.sample(150, np.random.default_rng([11, seed]), noise=0.4)
+        model = Router.parse(fitted(tmp_path, drawn, epsilon=epsilon, confidence=0.9)[1].router, "router")
+        fresh = sim.sample(3000, np.random.default_rng([12, seed]), noise=0.4).decisions()
+        judged = episodes(fresh, [model.signals(row) if row["live"] else None for row in fresh], sim.DELAYS)
+        harms_of_cir += counts(model.thresholds, judged).clean_harms > epsilon * 3000
+        if (chosen := model.extensions["certified"]) is not None:
+            certified += 1
+            broken += counts(chosen, judged).clean_harms > epsilon * 3000
+    print({"certified": certified, "of them above the limit": broken, "cir above the limit": harms_of_cir})
+    assert certified > fits / 2
+    assert stats.binomtest(broken, fits, 0.1, alternative="greater").pvalue > ALPHA
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [7, 17, 27])
 def test_a_fit_on_many_tasks_is_near_the_best_policy_of_its_kind(tmp_path, seed):
     """States seen exactly, threshold policies act at the first delay: the best of them recovers misled and stuck.
