@@ -355,6 +355,9 @@ def test_a_study_of_official_games_needs_them(tmp_path):
 
 def test_space_and_folders(tmp_path, monkeypatch):
     assert doctor.writable(tmp_path / "not/yet").level == "ok"
+    (tmp_path / "file").write_text("")
+    found = doctor.writable(tmp_path / "file", "store")
+    assert (found.name, found.level) == ("store", "problem")
     for free, level in ((5e8, "problem"), (5e9, "warning"), (5e10, "ok")):
         usage = shutil._ntuple_diskusage(0, 0, int(free))
         monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place, usage=usage: usage)

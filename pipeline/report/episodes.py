@@ -15,6 +15,7 @@ from pipeline.errors import CheckFailed
 from pipeline.records.tables import read_table
 from pipeline.report.sampling import ordered, unit_key
 from pipeline.report.treated import SIGNALS, Key, Treated
+from pipeline.runtime.progress import tracked
 
 Row = Mapping[str, Any]
 MOST_BRANCHES = 25_000
@@ -159,7 +160,7 @@ def _read_branches(pairs: Sequence[Row], folder: Path) -> dict[tuple[Any, ...], 
             pair["task"]
         )
     found: dict[tuple[Any, ...], Row] = {}
-    for (cohort, condition, delay, operator), tasks in sorted(wanted.items()):
+    for (cohort, condition, delay, operator), tasks in tracked(sorted(wanted.items()), len(wanted), "report"):
         path = folder / f"cohort={cohort}" / f"condition={condition}" / f"delay={delay}" / f"operator={operator}"
         for row in _rows_of(
             path / "part.parquet", tasks, (*_EPISODE, "fork_action", "carried_forward"), "recorded branch"

@@ -35,7 +35,14 @@ def examine(study: Study | None) -> list[Check]:
     if study is None or study.games.source == "alfworld":
         root = (study.games.root if study else None) or os.environ.get("ALFWORLD_DATA")
         checks += _guarded("games", lambda: games(root, needed=study is not None))
-    checks += [writable(Path("results")), space(Path("results")), slurm(shutil.which), gpu(shutil.which)]
+    store = study.store if study else os.environ.get("CIR_STORE", "results/store")
+    checks += [
+        writable(Path("results")),
+        writable(Path(store), "store"),
+        space(Path("results")),
+        slurm(shutil.which),
+        gpu(shutil.which),
+    ]
     if study is not None and study.agent.kind == "openai":
         checks += _guarded("server", lambda: server(study))
     return checks
@@ -122,15 +129,15 @@ def games(root: str | None, needed: bool) -> Iterator[Check]:
         yield Check("games", "problem" if needed else "warning", f"{data}: no split is there", todo)
 
 
-def writable(folder: Path) -> Check:
-    """Whether results can be written: tried in the folder, or in the nearest one above it that exists."""
+def writable(folder: Path, what: str = "results") -> Check:
+    """Whether results, or the store of episodes, can be written: tried in the folder, or in the nearest one above it that exists."""
     place = _existing(folder)
     try:
         with tempfile.TemporaryFile(dir=place) as file:
             file.write(b"0")
     except OSError as error:
-        return Check("results", "problem", f"{place}: cannot be written ({error.strerror})", "choose a writable folder")
-    return Check("results", "ok", f"{place.resolve()} can be written")
+        return Check(what, "problem", f"{place}: cannot be written ({error.strerror})", "choose a writable folder")
+    return Check(what, "ok", f"{place.resolve()} can be written")
 
 
 def space(folder: Path) -> Check:
