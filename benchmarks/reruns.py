@@ -1,11 +1,11 @@
 """What runs again after a change or a kill, counted on a whole study in folders of its own.
 
-    python benchmarks/reruns.py changes [--study config/demo.yaml] [--json FILE]
-    python benchmarks/reruns.py kills [--study config/demo.yaml] [--kills 20] [--seed 0] [--json FILE]
+    python benchmarks/reruns.py [changes] [kills] [--study config/demo.yaml] [--kills 20] [--seed 0] [--json FILE]
 
-`changes` finishes the study, then changes one thing at a time in a copy of it and runs again: seconds, jobs, episodes
-generated. `kills` sends SIGKILL to the whole process group at random moments, starts again each time, and compares with a
-run that nobody interrupted. Exits 1 where an episode that was finished was generated again, or a byte differs.
+The study is finished once without interruption. `changes` then changes one thing at a time in a copy of it and runs again:
+seconds, jobs, episodes generated. `kills` runs it afresh, sends SIGKILL to the whole process group at random moments, starts
+again each time, and compares with the first run. Without either word both are done. Exits 1 where an episode that was
+finished was generated again, or a byte differs.
 """
 
 import argparse
@@ -39,7 +39,9 @@ COMPARED = ("*.parquet", "summary.json", "router.json", "index.html")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["changes", "kills"])
+    parser.add_argument(
+        "what", nargs="*", choices=["changes", "kills", []], metavar="changes|kills", help="what to do; both without it"
+    )
     parser.add_argument("--study", type=Path, default=ROOT / "config/demo.yaml", help="the study's config")
     parser.add_argument("--kills", type=int, default=20, help="number of SIGKILLs")
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
@@ -49,14 +51,19 @@ def main() -> None:
         study = Checkout(Path(folder, "whole"), arguments.study)
         started = time.time()
         study.run()
-        if arguments.what == "changes":
-            rows = [counted(study, "first run", started, set())] + changes(study, Path(folder))
-            wrong = [row["what"] for row in rows if row["generated"] != row["new in the store"]]
-        else:
-            rows, wrong = kills(study, time.time() - started, arguments, Path(folder, "killed"))
-    show(arguments.what, rows)
+        seconds, figures, wrong = time.time() - started, {}, []
+        if "changes" in arguments.what or not arguments.what:
+            rows = [counted(study, "first run", started, set()), *changes(study, Path(folder))]
+            wrong += [row["what"] for row in rows if row["generated"] != row["new in the store"]]
+            show("changes", rows)
+            figures["changes"] = rows
+        if "kills" in arguments.what or not arguments.what:
+            rows, found = kills(study, seconds, arguments, Path(folder, "killed"))
+            wrong += found
+            show("kills", rows)
+            figures["kills"] = rows
     if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
     if wrong:
         sys.exit(f"not as it should be: {', '.join(wrong)}")
 
@@ -181,22 +188,29 @@ def possible(study: Study) -> list[tuple[str, dict[str, Any], Callable[[Path], A
 def kills(
     whole: Checkout, seconds: float, arguments: argparse.Namespace, folder: Path
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """One row a kill and one for the end; what is wrong by name."""
-    moments = sorted(random.Random(arguments.seed).uniform(0, seconds) for _ in range(arguments.kills))
+    """One row a kill and one for the end; what is wrong by name.
+
+    A moment is a number of finished episodes: by the clock, kills that follow one another closely would all fall into the
+    stage that a restart repeats.
+    """
+    rng = random.Random(arguments.seed)
+    moments = sorted(rng.randrange(len(whole.episodes())) for _ in range(arguments.kills))
     study, rows, seen, wrong = Checkout(folder, arguments.study), [], {}, []
-    for number, (moment, last) in enumerate(zip(moments, [0.0, *moments], strict=False)):
-        process = study.start()
-        try:
-            process.wait(moment - last)
-        except subprocess.TimeoutExpired:
+    for number, moment in enumerate(moments):
+        process, began_at = study.start(), time.time()
+        while process.poll() is None and len(study.episodes()) < moment:
+            time.sleep(0.2)
+        time.sleep(rng.uniform(0, 3))
+        if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         else:
             wrong.append(f"kill {number + 1} came after the end")
+        lived = round(time.time() - began_at, 1)
         time.sleep(1)  # workers end by themselves once they see that their job is gone
         study.run("--unlock")
         now = study.episodes()
-        rows.append({"what": f"kill {number + 1}", "at": round(moment, 1), "episodes": len(now)})
+        rows.append({"what": f"kill {number + 1}", "lived": lived, "episodes": len(now)})
         # Whoever plays a finished episode again finds its entry there and leaves it; whoever writes it anew changes it.
         wrong += [f"{key} was written again" for key, written in seen.items() if now.get(key) != written]
         seen = now
@@ -205,12 +219,16 @@ def kills(
     wrong += [] if same else ["the results differ from an uninterrupted run's"]
     twice = again(study)
     wrong += [f"{count} finished episodes generated again" for count in (twice,) if count]
-    rows.append({"what": "the end", "at": None, "episodes": len(study.episodes())})
-    rows.append({"what": "uninterrupted", "at": round(seconds, 1), "episodes": len(whole.episodes())})
+    rows.append({"what": "the end", "lived": None, "episodes": len(study.episodes())})
+    rows.append({"what": "uninterrupted", "lived": round(seconds, 1), "episodes": len(whole.episodes())})
     rows.append(
-        {"what": f"files compared, {'identical' if same else 'different'}", "at": None, "episodes": len(study.hashes())}
+        {
+            "what": f"files compared, {'identical' if same else 'different'}",
+            "lived": None,
+            "episodes": len(study.hashes()),
+        }
     )
-    rows.append({"what": "finished episodes generated again", "at": None, "episodes": twice})
+    rows.append({"what": "finished episodes generated again", "lived": None, "episodes": twice})
     return rows, wrong
 
 
